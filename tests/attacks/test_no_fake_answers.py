@@ -109,9 +109,9 @@ def test_doctor_and_models_tell_who_would_answer(place: Place) -> None:
     without = place.run("doctor", env=NOBODY)
     assert without.code == 1
     assert "no model is configured" in without.out.decode()
-    assert "provider=none" in without.out.decode()
     assert "no provider: set default.provider" in without.out.decode()
-    assert "nobody answers where no provider is named" in place.run("models", env=NOBODY).out.decode()
+    assert "no provider: set default.provider" in without.out.decode()
+    assert "No provider is configured: set a key, or give --provider." in place.run("models", env=NOBODY).out.decode()
 
 
 @pytest.mark.parametrize(("model", "vendor"), [("", "anthropic"), ("gpt-4.1", "openai")])

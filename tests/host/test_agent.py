@@ -358,11 +358,13 @@ def test_what_a_wire_cannot_say_is_known_ahead_and_refused_before_anything_is_se
             assert not one.can("tools")
             assert not one.can("query:state")
             sent.clear()
-            with pytest.raises(Unsupported):
+            with pytest.raises(Unsupported, match=r"json-stream cannot express compact\(\): agent.can\('compact'\)"):
                 await one.compact()
             assert sent == []
             with pytest.raises(LookupError, match="there is no word"):
                 one.can("fly")
+        with pytest.raises(EngineDied, match="this agent is closed"):
+            await one.prompt("Hello")
 
     bounded(talk())
 
@@ -453,7 +455,7 @@ def test_an_engine_is_known_by_name_or_told_what_is(place: Place, tmp_path: Path
         connect("polylect", colour="blue")
     with pytest.raises(ValueError, match="has no mode"):
         connect("aionrs", mode="plan")
-    with pytest.raises(ValueError, match="needs its dialect"):
+    with pytest.raises(ValueError, match="name the wire of this command line"):
         connect(["some", "engine"])
 
 

@@ -44,7 +44,7 @@ def test_a_value_is_found_in_what_is_around_it(text: str, value: object) -> None
 
 
 def test_what_is_no_value_is_said_to_be_none() -> None:
-    assert "Expecting value" in Shape(ANY).fault(answered("I do not know."))
+    assert "the answer is not JSON" in Shape(ANY).fault(answered("I do not know."))
 
 
 def here(folder: Path, script: str) -> Agent:

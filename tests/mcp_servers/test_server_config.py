@@ -52,7 +52,7 @@ def test_servers_are_read_with_variables_filled_in() -> None:
     [
         ({"a": 5}, "mcp.servers.a is a table"),
         ({" ": {"command": "x"}}, "a server needs a name"),
-        ({"a": {}}, "mcp.servers.a has the transport http and needs a url"),
+        ({"a": {}}, "mcp.servers.a needs a command or a url"),
         ({"a": {"transport": "stdio"}}, "mcp.servers.a has the transport stdio and needs a command"),
         ({"a": {"transport": "sse", "command": "x"}}, "mcp.servers.a has the transport sse and needs a url"),
         ({"a": {"transport": "carrier-pigeon"}}, "there is no 'carrier-pigeon'; choose stdio, sse or streamable-http"),

@@ -175,7 +175,7 @@ def test_whatever_is_refused_is_left_alone_and_named_at_the_end(refused: str, tm
     (tmp_path / "README.md").write_text("one\n")
     talk = Conversation(tmp_path, refused=(refused,))
     assert f"{refused} denied" in talk.prompt("x")
-    assert talk.last_text.endswith("What was refused is untouched.")
+    assert talk.last_text.endswith("What was denied is untouched.")
     assert f"- {refused} " in talk.last_text
     assert (tmp_path / "polylect-notes.md").exists() == (refused in ("Edit", "Bash"))
 

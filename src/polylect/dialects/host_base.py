@@ -5,7 +5,7 @@
 
 from typing import Any
 
-from polylect.vocab.commands import Command, Steer
+from polylect.vocab.commands import Command, OpenSession, Steer
 from polylect.vocab.content import Failure
 from polylect.vocab.events import Event, Reply
 
@@ -19,6 +19,22 @@ class Refusal(Exception):
     def __init__(self, message: str, code: str = "unsaid") -> None:
         super().__init__(message)
         self.code = code
+
+
+_METHODS = {"RunShell": "shell", "Compact": "compact", "AddServer": "add_server", "AddContext": "add_context"}
+"""The method of the SDK's agent that sends a command."""
+
+
+def inexpressible(wire: str, command: Command) -> Refusal:
+    """The refusal of a command for which a wire has no frame. It names the method of the agent that was called."""
+    name = type(command).__name__
+    method = _METHODS.get(name, "")
+    if isinstance(command, OpenSession):
+        method = "new_session" if command.how == "new" else str(command.how)
+    if not method:
+        return Refusal(f"{wire} cannot express {name}: use an engine with another wire")
+    hint = f"agent.can({method!r}) tells in advance; use an engine with another wire"
+    return Refusal(f"{wire} cannot express {method}(): {hint}")
 
 
 def refuse_to_agent(command: Steer) -> None:

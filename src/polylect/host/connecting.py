@@ -85,9 +85,9 @@ def connect(
     flags = [os.fspath(word) for word in args]
     if not isinstance(engine, str):
         if not dialect or wishes:
-            raise ValueError(
-                "a command line says all the engine is to be told, and needs its dialect: dialect='claude'"
-            )
+            if wishes:
+                raise ValueError(f"a command line has its own flags: put {', '.join(wishes)} into it")
+            raise ValueError("name the wire of this command line: dialect='jsonstream', 'omp' or 'claude'")
         around |= {"env": absolute_only(environment), **({"version": version} if version else {})}
         words = [os.fspath(word) for word in engine]
         wire, argv = _dialect(dialect, version), [_program(words[0]), *words[1:], *flags]

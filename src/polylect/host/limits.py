@@ -7,6 +7,7 @@ Some wires report the cost of each turn, others only that of the session so far.
 from msgspec import Struct
 
 from polylect.vocab.content import Usage
+from polylect.vocab.events import BudgetExceeded
 
 
 class Limits(Struct, frozen=True):
@@ -30,6 +31,18 @@ class Limits(Struct, frozen=True):
     def __post_init__(self) -> None:
         if min(self.total, self.idle, self.cost, self.tokens) < 0:
             raise ValueError(f"a limit is not below zero: {self}")
+
+
+def describe(passed: BudgetExceeded) -> str:
+    """Which limit was passed, in words for people and without a full stop."""
+    match passed.reason:
+        case "tokens":
+            what = f"the turn used {passed.observed} tokens"
+        case "cost":
+            what = f"the turn cost {passed.observed}"
+        case limit:
+            what = f"{limit}: {passed.observed} used"
+    return f"{what}; the limit is {passed.limit}"
 
 
 def checked(limits: Limits) -> Limits:

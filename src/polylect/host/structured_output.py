@@ -20,6 +20,7 @@ from polylect.vocab import json_schema
 if TYPE_CHECKING:
     from polylect.host.agent import Agent
 
+_NOT_JSON = "the answer is not JSON"
 _REPAIRS = 2
 _ENDS = {"cancelled": "it was cancelled"}
 _ONLY_JSON = "\n\nAnswer with nothing but one JSON value that fits this JSON Schema:\n"
@@ -47,12 +48,14 @@ async def ask_for_value(agent: "Agent", text: str, schema: Any, **details: Any) 
     for _ in range(_REPAIRS):
         if not (why := shape.fault(result)):
             return result
-        spent, steps = result.usage, result.steps
+        spent, steps, denials = result.usage, result.steps, result.denials
         result = _checked_end(agent, await agent.prompt(_AGAIN.format(why=why), limits=details.get("limits")))
         result.usage += spent
         result.steps += steps
+        result.denials = [*denials, *result.denials]
     if why := shape.fault(result):
-        raise SchemaNotMet(f"the answer does not fit its schema: {why}: {result.text[:200]!r}", result)
+        problem = why if why == _NOT_JSON else f"the answer does not fit its schema: {why}"
+        raise SchemaNotMet(f"{problem}: {result.text[:200]!r}", result)
     return result
 
 
@@ -101,7 +104,10 @@ def _value_in(text: str) -> Any:
     for candidate in others:
         with suppress(ValueError):
             return json.loads(candidate)
-    return json.loads(last)
+    try:
+        return json.loads(last)
+    except ValueError:
+        raise ValueError(_NOT_JSON) from None
 
 
 def _candidates(text: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from polylect.host.backlog import Backlog
 from polylect.host.errors import EngineDied, TimedOut
-from polylect.host.limits import Limits
+from polylect.host.limits import Limits, describe
 from polylect.vocab import events
 from polylect.vocab.commands import Prompt
 from polylect.vocab.content import Failure, Usage
@@ -241,8 +241,7 @@ class Turn:
             if ended.reason == "limit" and ended.failure is None:
                 return replace(ended, failure=Failure("limit", self._notice or _SOME_LIMIT, "user"))
             return ended
-        why = f"the {self._stopped.reason} of {self._stopped.observed} is above the limit of {self._stopped.limit}"
-        return replace(ended, reason="limit", failure=Failure("budget", why, "user"))
+        return replace(ended, reason="limit", failure=Failure("budget", describe(self._stopped), "user"))
 
     def _is_unpriced(self, ended: events.TurnEnded) -> bool:
         """Whether it has a cap in dollars, and nobody can tell what it has cost."""

@@ -67,6 +67,8 @@ def _server(name: str, settings: Any, env: Mapping[str, str]) -> Server:
     transport = _TRANSPORTS[word]
     if transport == "host":
         return Server(name, transport)
+    if not any(settings.get(key) for key in ("transport", "type", "command", "url")):
+        raise ServerConfigError(f"{place} needs a command or a url")
     needed = "command" if transport == "stdio" else "url"
     if not settings.get(needed):
         raise ServerConfigError(f"{place} has the transport {word} and needs a {needed}")

@@ -73,7 +73,9 @@ def verdict(call: ProposedCall, mode: Mode, allow_list: Sequence[str], rules: It
         by_effect[rule.effect].append(rule)
     judged = _objection(call, mode, by_effect) or _permission(call, mode, allow_list, by_effect["allow"])
     if judged.decision == "ask" and mode == "dont_ask":
-        return Verdict("deny", f"{judged.why}, and the mode dont_ask denies what would be asked for")
+        calls = f"{call.category} calls"
+        why = judged.why.replace(f"{calls} are asked for in mode dont_ask", f"{calls} need approval", 1)
+        return Verdict("deny", f"{why}, and the mode dont_ask denies {'it' if why == judged.why else 'them'}")
     return judged
 
 

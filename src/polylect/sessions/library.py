@@ -165,7 +165,7 @@ def _write_atomically(path: str, pieces: Iterable[bytes], mode: int | None = Non
             os.fsync(file.fileno())
         os.rename(draft, path)
     except BaseException as error:
-        with suppress(FileNotFoundError):
+        with suppress(OSError):  # it was never made, or the folder is read-only
             os.unlink(draft)
         if isinstance(error, OSError):
             error.filename = path  # nobody has heard of the draft

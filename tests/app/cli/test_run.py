@@ -180,6 +180,31 @@ def test_what_nobody_allowed_is_told_from_what_a_rule_denies(place: Place) -> No
     assert run(place, WRITES, "go", "--deny", "Bash").returncode == 3
 
 
+def test_what_the_mode_plan_denies_is_no_lack_of_approval(place: Place) -> None:
+    ran = run(place, WRITES, "go", "--mode", "plan")
+    assert ran.returncode == 0
+    assert "the mode is plan" in ran.stderr
+
+
+def test_an_edit_is_asked_for_as_an_edit_on_every_wire(place: Place) -> None:
+    (place.workspace / "made.txt").write_text("old")
+    edits = WRITES.replace('"Write"', '"Edit"')
+    edits = edits.replace('content = "x"', 'old_string = "old", new_string = "new"')
+    ran = run(place, edits, "go", "--engine", "polylect-omp")
+    assert ran.returncode == 3
+    assert "edit calls" in ran.stderr
+
+
+def test_denials_are_those_of_all_attempts_to_fit_a_schema(place: Place, tmp_path: Path) -> None:
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type": "object"}')
+    ran = run(place, WRITES, "go", "--schema", str(schema), "--output", "json")
+    result = json.loads(ran.stdout)
+    assert ran.returncode == 5
+    assert len(result["denials"]) == ran.stderr.count("denied: Write") > 1
+    assert result["error"] == "the answer is not JSON: 'done'"
+
+
 def test_a_result_can_be_json_and_every_event_a_line(place: Place) -> None:
     result = json.loads(run(place, WRITES, "go", "--output", "json").stdout)
     assert result["text"] == "done"

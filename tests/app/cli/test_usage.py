@@ -41,6 +41,9 @@ def test_help_is_the_whole_usage(place: Place, command: str) -> None:
         (["doctor", "--onlin"], "did you mean --online?"),
         (["doctor", "--qqqqq"], "see polylect doctor --help"),
         (["--json-stream", "--modle", "m"], "did you mean --model?"),
+        (["demo", "--frame"], "polylect demo: unknown flag --frame"),
+        (["models", "--jsn"], "polylect models: unknown flag --jsn"),
+        (["engines", "--jsn"], "polylect engines: unknown flag --jsn"),
         (["sesions"], "did you mean sessions?"),
     ],
 )

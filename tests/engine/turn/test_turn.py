@@ -252,7 +252,7 @@ def test_L1_a_turn_ends_at_the_limit_of_steps_after_its_calls_were_answered(tmp_
     model = Scripted.from_values({"reply": [{"say": [{"call": "Echo", "args": {"text": "x"}}]}]})
     talk = converse(tmp_path, model, [HELLO], Echo(), max_turns=2)
     assert talk.story[-3:] == [
-        "notice Stopped after 2 model requests: that is the limit set by --max-turns.",
+        "notice stopped after 2 model requests, the limit of --max-turns",
         "turn_ended t1 limit 2",
         "settled",
     ]

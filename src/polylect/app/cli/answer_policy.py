@@ -14,11 +14,14 @@ from polylect.vocab.content import Category, Rule
 
 _NAMES = {"bash": "Bash", "read": "Read", "write": "Write", "edit": "Edit", "grep": "Grep", "find": "Glob"}
 """Names that other engines give to tools, and the names that rules use."""
-_CATEGORIES: dict[str, Category] = {"Bash": "exec", "Read": "info", "Grep": "info", "Glob": "info", "Write": "edit"}
+_CATEGORIES: dict[str, Category] = {"Bash": "exec", "Read": "info", "Grep": "info", "Glob": "info"}
+_CATEGORIES |= {"Write": "edit", "Edit": "edit", "MultiEdit": "edit", "NotebookEdit": "edit"}
 NOBODY_TO_ASK = "nobody is there to be asked"
 """The reason for a denial begins with this if no rule applied."""
 BY_RULE = "the rule "
 """The reason for a denial begins with this if a rule applied."""
+BY_PLAN_MODE = "the mode is plan"
+"""The reason for a denial begins with this if the mode is plan, in which no approval would have helped."""
 _PATHS = ("file_path", "path", "notebook_path")
 
 

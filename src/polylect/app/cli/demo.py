@@ -13,13 +13,13 @@ import tempfile
 from typing import Any, Literal
 
 from polylect.app.cli.demo_screen import Screen
-from polylect.app.cli.terminal import print_error
+from polylect.app.cli.terminal import print_error, print_usage_error
 from polylect.host import Ask, EngineDied, connect
 from polylect.vocab import events as e
 
-PROMPT = "The tests of this project fail. Find out why and mend it."
+PROMPT = "The tests of this project fail. Find out why and repair it."
 USAGE = """\
-usage: polylect demo [--frames] [--yes]   watch an engine find and mend a bug, with no key and no network
+usage: polylect demo [--frames] [--yes]   watch an engine find and repair a bug, with no key and no network
   --frames   show what went over the wire
   --yes      allow everything it asks for"""
 _SIGNALS = (signal.SIGHUP, signal.SIGTERM)
@@ -28,8 +28,7 @@ _SECONDS_PER_CHUNK = "0.02"
 
 def main(words: list[str]) -> int:
     if not set(words) <= {"--frames", "--yes"}:
-        print(USAGE, file=sys.stderr)
-        return 2
+        return print_usage_error(words, ("--frames", "--yes"), USAGE, "polylect demo")
     with tempfile.TemporaryDirectory(prefix="polylect-demo-") as scratch:
         demo = _Demo(scratch, interactive=sys.stdin.isatty() and sys.stdout.isatty() and "--yes" not in words)
         try:
@@ -113,7 +112,7 @@ class _Demo:
             return await ask.allow()
         match await self._screen.choose():
             case "n":
-                await ask.deny("not now, said the person at the terminal")
+                await ask.deny("you said no")
             case answer:
                 await ask.allow(always=answer == "a")
 

@@ -105,9 +105,10 @@ def _settings(settings: config.Values, files: list[str], notes: list[str]) -> It
     if isinstance(servers := shown.get("mcp_servers"), dict):
         shown["mcp_servers"] = list(servers)  # their settings may hold secrets
     if not values["provider"]:
-        shown["provider"] = "none"
+        del shown["provider"]
         yield "note", "settings", "no provider: set default.provider, --provider or POLYLECT_PROVIDER, or a key"
-    yield "ok", "settings", ", ".join(f"{name}={value}" for name, value in sorted(shown.items()))
+    if shown:
+        yield "ok", "settings", ", ".join(f"{name}={value}" for name, value in sorted(shown.items()))
 
 
 def _start(report: "StartReport") -> Iterator[Finding]:

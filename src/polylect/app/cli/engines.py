@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
-from polylect.app.cli.terminal import print_line
+from polylect.app.cli.terminal import print_line, print_usage_error
 from polylect.app.cli.tried_versions import TRIED, is_newer, newest_tried
 from polylect.host.engine_registry import ENGINES, EngineSpec, find
 from polylect.host.process import located
@@ -26,8 +26,7 @@ _TIMEOUT = 10.0
 
 def main(words: list[str]) -> int:
     if not set(words) <= {"--json"}:
-        print(USAGE, file=sys.stderr)
-        return 2
+        return print_usage_error(words, ("--json",), USAGE, "polylect engines")
     with ThreadPoolExecutor() as pool:
         rows = list(pool.map(_inspect, ENGINES.values()))
     if words:

@@ -5,12 +5,11 @@ rows come from our catalogue and the user's settings; no service is asked.
 """
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from polylect.app.cli.terminal import print_error, print_json, print_line, print_table
+from polylect.app.cli.terminal import print_error, print_json, print_line, print_table, print_usage_error
 from polylect.app.startup import config
 from polylect.providers.check import check, default_model, describe, providers
 from polylect.providers.models import Catalogue, Price, Row
@@ -38,8 +37,7 @@ class ModelRow(Struct, frozen=True):
 
 def main(words: list[str]) -> int:
     if words not in ([], ["--json"]):
-        print(USAGE, file=sys.stderr)
-        return 2
+        return print_usage_error(words, ("--json",), USAGE, "polylect models")
     env = dict(os.environ)
     try:
         settings = config.gather({}, env, os.path.realpath(os.getcwd()), [])
@@ -61,8 +59,9 @@ def _default(settings: config.Values, env: Mapping[str, str]) -> str:
     provider = str(settings["provider"])
     values = config.choose(settings, provider)
     model = str(values.get("model") or default_model(provider, str(values.get("base_url") or ""), env) or "any")
-    who = f"{provider}/{model} answers" if provider else "nobody answers"
-    return f"With these settings {who} where no provider is named."
+    if not provider:
+        return "No provider is configured: set a key, or give --provider."
+    return f"With these settings {provider}/{model} answers where no provider is named."
 
 
 def unusable_reason(settings: config.Values, provider: str, env: Mapping[str, str]) -> str:

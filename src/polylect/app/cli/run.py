@@ -43,7 +43,7 @@ def main(words: list[str]) -> int:
         raise  # main() of the program handles it
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered would fail again at exit
-        print(f"polylect run: stdin or stdout: {error.strerror}", file=sys.stderr)
+        print(f"polylect run: cannot write the answer to stdout: {error.strerror}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

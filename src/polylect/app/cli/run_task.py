@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 import msgspec
 
-from polylect.app.cli.answer_policy import BY_RULE, NOBODY_TO_ASK, answer_by_rules
+from polylect.app.cli.answer_policy import BY_PLAN_MODE, BY_RULE, NOBODY_TO_ASK, answer_by_rules
 from polylect.app.cli.progress import Progress, describe_call
 from polylect.app.cli.run_flags import RunOptions
 from polylect.app.serving.in_process import InProcessLink
@@ -28,7 +28,7 @@ from polylect.host.asks import Ask, Verdict
 from polylect.host.connecting import connect
 from polylect.host.engine_registry import absolute_paths, command, engine_spec, find
 from polylect.host.errors import EngineDied, HostError, SchemaNotMet, TimedOut, TurnFailed
-from polylect.host.limits import Limits
+from polylect.host.limits import Limits, describe
 from polylect.host.turn import Denial, Result
 from polylect.vocab.content import Usage
 from polylect.vocab.escape import escape_controls, escape_json
@@ -144,9 +144,9 @@ class _Run:
         return True if self._options.yes and not _is_denied_by_rule(verdict) else verdict
 
     def _lacked_approval(self, denial: Denial) -> bool:
-        """Whether a call was denied because nobody could approve it, and not by a rule of ours or of the engine's."""
+        """Whether a call was denied because nobody could approve it, and not by a rule or by the mode plan."""
         by_us = _is_denied_by_rule(self._rules(Ask("", call=denial.call, name=denial.name, args=denial.args)))
-        return not by_us and not denial.reason.startswith(BY_RULE)
+        return not by_us and not denial.reason.startswith((BY_RULE, BY_PLAN_MODE))
 
     async def _ask_engine(self, agent: Agent) -> int:
         try:
@@ -172,8 +172,8 @@ class _Run:
             match event:
                 case ReplyEnded(usage=usage):
                     self._usage += usage
-                case BudgetExceeded(reason, observed, limit):
-                    self._limit_exceeded = f"the {reason} of {observed} is above the limit of {limit}"
+                case BudgetExceeded():
+                    self._limit_exceeded = describe(event)
                 case ToolCalled(call, name, args) | Ask(call=call, name=name, args=args):
                     self._calls[call] = describe_call(name, args)
                 case ToolFinished(call, name, _, "denied", reason=reason):

@@ -33,7 +33,7 @@ usage: polylect sessions [--here] [--json]        list them; --here: only those 
        polylect sessions import FILE [--as ID]    a session file of omp (version 3) or of Claude Code
        polylect sessions fork ID [--at MESSAGE] [--as ID]
        polylect sessions name ID WORDS...
-       polylect sessions repair [ID]              mend what is damaged; without an ID, all of them
+       polylect sessions repair [ID]              repair what is damaged; without an ID, all of them
        polylect sessions delete ID..."""
 FORMATS: dict[str, Callable[[Conversation], Iterator[bytes]]] = {
     "md": markdown.pieces,

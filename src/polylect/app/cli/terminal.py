@@ -22,6 +22,14 @@ def print_error(message: object, program: str = "polylect", *, several_lines: bo
     print(f"{program}: {escape(str(message))}", file=sys.stderr, flush=True)
 
 
+def print_usage_error(words: Sequence[str], flags: Sequence[str], usage: str, program: str) -> int:
+    """Prints which of the words is none of the flags, and the usage. Returns the exit code for that, 2."""
+    wrong = next((word for word in words if word not in flags), words[-1])
+    print_error(f"unknown flag {wrong}" if wrong not in flags else f"{wrong} is given twice", program)
+    print(usage, file=sys.stderr)
+    return 2
+
+
 def print_json(value: object) -> None:
     """Prints a value that msgspec can encode as a JSON document on stdout."""
     import msgspec  # the engine starts without this module

@@ -365,8 +365,13 @@ def _check_price(values: config.Values) -> None:
     facts = _model_facts(values)
     if facts is None or not facts[2]:
         name = model or str(values["provider"])
-        text = f"the price of {name!r} is not known, so a cap in dollars (max_cost_usd) cannot hold"
+        text = f"the price of {name!r} is not known, so a cap in dollars ({_cap_name(values)}) cannot hold"
         raise CannotStart(f'{text}: give it in [prices."{name}"], or leave the cap out', code=CONFIGURATION)
+
+
+def _cap_name(values: config.Values) -> str:
+    """How the cap in dollars was given: `--max-budget-usd` is the cap of a turn, settings may have both."""
+    return "--max-budget-usd" if values.get("turn_budget:max_cost_usd") else "max_cost_usd of [budget]"
 
 
 def _is_number(text: str) -> bool:

@@ -406,7 +406,8 @@ class TurnLoop:
         most = self._agent.settings.max_turns
         if not most or self._steps < most:
             return False
-        self._emit(e.Notice(f"Stopped after {most} model requests: that is the limit set by --max-turns."))
+        requests = "1 model request" if most == 1 else f"{most} model requests"
+        self._emit(e.Notice(f"stopped after {requests}, the limit of --max-turns"))
         return True
 
     def _out_of_budget(self) -> bool:

@@ -114,6 +114,8 @@ class EngineSupervisor:
 
     async def current_link(self) -> Link:
         """Returns the link to the engine. Raises EngineDied if there is none."""
+        if self._closed and not (self._gone and self._gone.code):  # else its last words say more
+            raise EngineDied("this agent is closed: use it inside its `async with` block")
         if self._link is not None:
             await self._link.wait_if_gone()
         if self._link is None or self._gone is not None:

@@ -18,7 +18,7 @@ from polylect.dialects.claude.host import encode
 from polylect.dialects.claude.host.asks import PendingAsks
 from polylect.dialects.claude.host.decode import EventReader
 from polylect.dialects.claude.host.requests import PendingRequests
-from polylect.dialects.host_base import Refusal, accepted, refuse_to_agent
+from polylect.dialects.host_base import Refusal, accepted, inexpressible, refuse_to_agent
 from polylect.dialects.prompt_queue import PromptQueue
 from polylect.vocab import commands as c
 from polylect.vocab import events as e
@@ -60,7 +60,7 @@ class CommandWriter:
         """Write a command. Returns the events that follow from it at this end. Raises Refusal."""
         handler = _HANDLERS.get(type(command))
         if handler is None:
-            raise Refusal(f"stream-json has no word for {type(command).__name__}")
+            raise inexpressible("stream-json", command)
         return handler(self, command)
 
     def begin(self) -> None:

@@ -18,6 +18,18 @@ from polylect.wire.jsonl import TooLong, parse
 _NEWEST = VERSIONS[0]
 _COMMANDS = {**COMMANDS, _NEWEST: COMMANDS[_NEWEST] | UNDOCUMENTED_COMMANDS}
 _NOTHING_OFFERED = capabilities(_NEWEST, approval=False, modes=("default",))
+_MISSING = "Object missing required field "
+_JSON_WORDS = {
+    "Expected": "expected",
+    "|": "or",
+    "str": "a string",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "object": "an object",
+    "array": "a list",
+}
+"""Words of msgspec's messages, and what they are in JSON."""
 
 
 class Bad(msgspec.Struct, frozen=True):
@@ -95,7 +107,16 @@ def _fill_in(kind: str, fields: dict[str, Any], text_key: str) -> dict[str, Any]
 
 
 def _plain(error: msgspec.ValidationError) -> str:
-    """msgspec's error message with the path first and without backticks: `msg_id: Expected str, got int`."""
-    text, _, place = str(error).partition(" - at ")
-    where = place.strip("`").removeprefix("$.")
-    return f"{where}: {text}".replace("`", "") if where else text.replace("`", "")
+    """msgspec's error message in the words of JSON: `msg_id: expected a string, got a whole number`."""
+    text, _, place = str(error).replace("`", "").partition(" - at ")
+    where = place.removeprefix("$.")
+    if text.startswith(_MISSING):
+        return f"the field {where + '.' if where else ''}{text.removeprefix(_MISSING)} is missing"
+    if text.startswith("Expected "):
+        text = " ".join(map(_json_word, text.split()))
+    return f"{where}: {text}" if where else text
+
+
+def _json_word(word: str) -> str:
+    bare = word.rstrip(",")
+    return _JSON_WORDS.get(bare, bare) + word[len(bare) :]

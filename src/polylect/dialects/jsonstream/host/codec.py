@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from polylect.dialects.base import Env
-from polylect.dialects.host_base import ENGINE_GONE, Refusal, accepted, refuse_to_agent
+from polylect.dialects.host_base import ENGINE_GONE, Refusal, accepted, inexpressible, refuse_to_agent
 from polylect.dialects.host_codec import HostCodec
 from polylect.dialects.jsonstream import asks as asks_format
 from polylect.dialects.jsonstream import undocumented_commands
@@ -114,7 +114,7 @@ class HostSide(HostCodec):
     def _handle(self, command: c.Command) -> list[e.Event]:
         handler = _HANDLERS.get(type(command))
         if handler is None:
-            raise Refusal(f"json-stream has no word for {type(command).__name__}")
+            raise inexpressible("json-stream", command)
         follows = handler(self, command)
         return follows if command.ref in self._awaited else [*accepted(command), *follows]
 
@@ -346,7 +346,7 @@ class HostSide(HostCodec):
 
     def _request(self, command: c.Command, frame: shapes.Frame) -> list[e.Event]:
         if self._version == "0.1.0":
-            raise Refusal(f"json-stream 0.1.0 has no word for {type(command).__name__}")
+            raise inexpressible("json-stream 0.1.0", command)
         id = getattr(frame, "request_id", "")
         if command.ref and id:
             self._requests[id] = (str(frame.__struct_config__.tag), command.ref)

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from polylect.dialects.base import Env
-from polylect.dialects.host_base import ENGINE_GONE, Refusal, accepted, refuse_to_agent
+from polylect.dialects.host_base import ENGINE_GONE, Refusal, accepted, inexpressible, refuse_to_agent
 from polylect.dialects.host_codec import HostCodec
 from polylect.dialects.omp.frames import commands as requests
 from polylect.dialects.omp.frames import read as reading
@@ -83,7 +83,7 @@ class HostSide(HostCodec):
     def _handle(self, command: c.Command) -> list[e.Event]:
         handler = _HANDLERS.get(type(command))
         if handler is None:
-            raise Refusal(f"omp has no word for {type(command).__name__}")
+            raise inexpressible("omp", command)
         return handler(self, command)
 
     def note_sent(self, data: bytes) -> list[e.Event]:
