@@ -147,9 +147,8 @@ def test_the_first_prompt_waits_until_the_prompts_of_a_server_are_known(place: P
     place.configure(f"[mcp.servers.shop]\ncommand = '{sys.executable}'\nargs = ['{TRACKER}', 'Greets']")
     ran = run(place, '[[reply]]\ntext = "{prompt}!"\n', "/mcp__shop__greet Ann")
     assert (ran.returncode, ran.stdout) == (0, "Say hello to Ann!\n"), ran.stderr
-    unknown = run(place, '[[reply]]\ntext = "{prompt}!"\n', "/mcp__shop__other", "--output", "jsonl").stdout
-    assert "/mcp__shop__other: no MCP server has the prompt" in unknown
-    assert '"step_started"' not in unknown
+    unknown = run(place, '[[reply]]\ntext = "{prompt}!"\n', "/mcp__shop__other")
+    assert unknown.stdout == "/mcp__shop__other: no MCP server has the prompt 'mcp__shop__other'\n"
 
 
 READS = """
@@ -333,6 +332,24 @@ def test_what_an_extension_prints_is_not_taken_for_the_answer(place: Place, tmp_
     ran = run(place, '[[reply]]\ntext = "{prompt}!"\n', "hello")
     assert (ran.returncode, ran.stdout) == (0, "hello!\n")
     assert "I am an extension" in ran.stderr
+
+
+@pytest.mark.parametrize("act", ["polylect.notify('two')", "return 'two'"])
+@pytest.mark.parametrize("engine", ["polylect", "polylect-omp"])
+def test_notices_that_answer_a_command_are_the_answer_and_others_are_on_stderr(
+    place: Place, engine: str, act: str
+) -> None:
+    folder = place.settings.parent / "extensions"
+    folder.mkdir(parents=True)
+    (folder / "todo.py").write_text(
+        f"def extend(polylect):\n    @polylect.command('todo')\n    def todo(words):\n        {act}\n"
+    )
+    (folder / "broken.py").write_text("def extend(:\n")
+    ran = run(place, WRITES, "/todo", "--engine", engine)
+    assert (ran.returncode, ran.stdout) == (0, "two\n")
+    assert "broken.py is not used as it should be: SyntaxError" in ran.stderr
+    ran = run(place, WRITES, "/todo", "--engine", engine, "--output", "json")
+    assert json.loads(ran.stdout)["text"] == "two"
 
 
 def test_a_run_that_cannot_start_its_engine_says_why(place: Place) -> None:

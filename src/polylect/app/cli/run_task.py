@@ -32,7 +32,18 @@ from polylect.host.limits import Limits, describe
 from polylect.host.turn import Denial, Result
 from polylect.vocab.content import Usage
 from polylect.vocab.escape import escape_controls, escape_json
-from polylect.vocab.events import BudgetExceeded, Event, ReplyEnded, ServerChanged, ToolCalled, ToolFinished
+from polylect.vocab.events import (
+    BudgetExceeded,
+    Display,
+    Event,
+    Notice,
+    ReplyEnded,
+    ServerChanged,
+    StepStarted,
+    ToolCalled,
+    ToolFinished,
+    TurnEnded,
+)
 
 DONE, FAILED, USAGE, NOT_APPROVED, LIMIT, SCHEMA_NOT_MET, TRY_LATER, CONFIGURATION = 0, 1, 2, 3, 4, 5, 75, 78
 _LAST_EVENTS_TIMEOUT = 2.0
@@ -65,6 +76,10 @@ class _Run:
         self._event_reader: asyncio.Task[None] | None = None
         self._result = Result()
         """The result so far, from the events that have arrived."""
+        self._notices: list[str] = []
+        """Notices of the turn before its first request to a model. They are the answer if no request comes."""
+        self._turn_read = asyncio.Event()
+        """Set when the end of the turn was read from the events."""
         self._usage = Usage()
         self._signal = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -161,6 +176,10 @@ class _Run:
             return self._fail(str(error), FAILED)
         except HostError as error:
             return self._fail(str(error), USAGE)
+        if not result.text:  # then notices are the answer, and they are read by another task
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_EVENTS_TIMEOUT):
+                    await self._turn_read.wait()
         code = NOT_APPROVED if any(map(self._lacked_approval, result.denials)) else DONE
         self._write_result(result, code)
         return code
@@ -170,6 +189,12 @@ class _Run:
             self._progress.update(event)
             self._result.apply(event)
             match event:
+                case Notice(text, level) | Display("notify", {"message": str(text), "notifyType": level}):
+                    self._receive_notice(text, is_answer=bool(event.turn) and level == "info")
+                case StepStarted():
+                    self._warn_of_notices()
+                case TurnEnded():
+                    self._turn_read.set()
                 case ReplyEnded(usage=usage):
                     self._usage += usage
                 case BudgetExceeded():
@@ -184,6 +209,17 @@ class _Run:
             if self._options.output == "jsonl":
                 self._write(_to_json(event))
 
+    def _receive_notice(self, text: str, *, is_answer: bool) -> None:
+        if is_answer and not self._result.steps:
+            self._notices.append(text)
+        else:
+            self._warn(text)
+
+    def _warn_of_notices(self) -> None:
+        """Write the notices that turned out not to be the answer."""
+        while self._notices:
+            self._warn(self._notices.pop(0))
+
     def _exit_code(self, result: Result) -> int:
         if result.reason == "limit" or self._limit_exceeded:
             return LIMIT
@@ -191,15 +227,18 @@ class _Run:
         return TRY_LATER if failure is not None and failure.retryable else FAILED
 
     def _write_result(self, result: Result, code: int) -> None:
+        answer = result.text or "\n".join(self._notices)
         match self._options.output:
             case "text":
                 value = result.value
-                text = escape_json(json.dumps(value, ensure_ascii=False)) if self._schema is not None else result.text
+                text = escape_json(json.dumps(value, ensure_ascii=False)) if self._schema is not None else answer
                 self._write(escape_controls(text) if self._out and self._out.isatty() else text)
             case "json":
-                self._write(_to_json({**_result_fields(result), "ok": code == DONE, "exit_code": code}))
+                fields = {**_result_fields(result), "text": answer}
+                self._write(_to_json({**fields, "ok": code == DONE, "exit_code": code}))
 
     def _fail(self, reason: str, code: int, result: Result | None = None) -> int:
+        self._warn_of_notices()
         self._warn(self._limit_exceeded or reason)
         if self._options.output == "json":
             fields = _result_fields(result) if result else {}
