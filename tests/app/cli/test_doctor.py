@@ -107,6 +107,8 @@ command = "no-such-program"
 [mcp.servers.off]
 command = "no-such-program"
 disabled = true
+[mcp.servers.a__b]
+command = "no-such-program"
 """
 
 
@@ -124,6 +126,10 @@ def test_every_configured_server_is_tried(tmp_path: Path) -> None:
             "absolute path is named.",
         ),
         ("note", "off: disabled in the settings"),
+        (
+            "bad",
+            "a__b: the name 'a__b' has two underscores in a row, which separate server and tool: rename the server",
+        ),
     ]
     assert findings(done)["start"][0][0] == "ok"
     assert done.code == 1

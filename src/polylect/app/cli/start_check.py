@@ -21,7 +21,7 @@ from polylect.engine.turn.server_wait import wait_for_servers
 from polylect.sessions import folder
 from polylect.vocab.answers import ServerCard
 from polylect.vocab.errors import PolylectError
-from polylect.vocab.events import Event, ExtensionFailed, ExtensionRejected
+from polylect.vocab.events import Event, ExtensionFailed, ExtensionRejected, ServerChanged
 
 _PROBE_BYTES = 64 * 1024
 """Bytes that have to fit on the disk. A first prompt writes about a tenth of this."""
@@ -86,8 +86,12 @@ def _write_probe(place: folder.Folder) -> None:
 
 
 async def _run(start: Start, report: StartReport) -> None:
+    failures: dict[str, str] = {}
+
     def receive(event: Event) -> None:
         match event:
+            case ServerChanged(name, "failed", reason=why):
+                failures[name] = why
             case ExtensionFailed(path, error=why) | ExtensionRejected(path, message=why):
                 report.extension_errors.append((path, why))
 
@@ -109,6 +113,8 @@ async def _run(start: Start, report: StartReport) -> None:
         if servers := engine.context.servers.current:
             await wait_for_servers(servers, engine.settings.mcp_wait or _SERVERS_TIMEOUT, receive)
         report.servers = list(engine.context.servers.cards())
+        added = {server.name for server in report.servers}  # one whose name is refused is not among them
+        report.servers += [ServerCard(name, "failed", error=why) for name, why in failures.items() if name not in added]
     except (PolylectError, TimeoutError) as error:
         report.error = str(error) or f"extensions were not loaded within {_EXTENSIONS_TIMEOUT:g} s"
     finally:
