@@ -25,7 +25,7 @@ import pytest
 from attacks.tries import tries
 from engine_process import Engine, Frame, Place, message
 from machine import PATIENCE, slowness, within
-from polylect.host import Notice, Server, ServerFailed, allow_all, connect
+from polylect.host import Notice, Server, ServerChanged, ServerFailed, allow_all, connect
 
 pytest.importorskip("mcp", reason="no wheel of the MCP SDK for this machine")
 PLAIN = Path(__file__).parents[1] / "mcp_servers" / "plain.py"
@@ -147,6 +147,20 @@ def test_a_server_that_dies_later_is_started_again_once_and_then_reported(place:
 
 
 ENGINES = {"polylect": "echo", "polylect-claude": "mcp__plain__echo"}
+
+
+def test_a_server_of_connect_that_fails_is_an_event_and_raises_nothing(place: Place) -> None:
+    env = {**place.env, "POLYLECT_PROVIDER": "scripted"}
+
+    async def talk() -> None:
+        async with connect("polylect", cwd=str(place.workspace), env=env, servers=[plain("Dies")]) as agent:
+            async for event in agent.events():
+                if isinstance(event, ServerChanged):
+                    assert (event.name, event.status) == ("plain", "failed")
+                    assert "no database" in event.reason
+                    return
+
+    asyncio.run(asyncio.wait_for(talk(), PATIENCE))
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -53,7 +53,8 @@ def connect(
         approve: Answers every `Ask`: a function, async or not, that returns True, False or the reason for a no. Without
             one, whoever reads the turn answers; what nobody reads is denied.
         tools: Functions of this program that the model may call.
-        servers: MCP servers that are added as soon as the engine is ready.
+        servers: MCP servers that are added as soon as the engine is ready. Nobody waits for them, and one that fails
+            raises nothing: `Agent.events` has a `ServerChanged`. `Agent.add_server` waits and raises.
         settings: Changes that are sent once the engine is ready, as `Agent.configure` sends them.
         limits: Time, money and tokens for each turn, unless the turn has limits of its own.
         ready_within: Seconds that the engine may take until it is ready. It may say nothing about a prompt for four
