@@ -63,8 +63,9 @@ _OURS = {
     "max_cost": ("--max-budget-usd", "{}"),
     "allow": ("--allow", "{}"),
     "deny": ("--deny", "{}"),
+    "trust_workspace": ("--trust-workspace",),
 }
-_ONLY_OURS = ("script", "add_dir", "max_cost", "allow", "deny")
+_ONLY_OURS = ("script", "add_dir", "max_cost", "allow", "deny", "trust_workspace")
 _OWN_MODES = {mode: mode for mode in MODES}
 _THEIR_MODES = WIRE_MODES["0.2.0"]
 _CLAUDE = {
@@ -90,7 +91,7 @@ _OMP = {
     "session_dir": ("--session-dir", "{}"),
     "system_prompt": ("--append-system-prompt", "{}"),
 }
-_PATHS = ("script", "config", "add_dir", "session_dir")
+_PATHS = ("script", "config", "add_dir", "session_dir", "extension")
 # -P keeps the working folder, which is the workspace, off the module search path. An editable install, the user's site
 # and absolute entries of PYTHONPATH are still found.
 _POLYLECT = (sys.executable, "-P", "-m", "polylect")
@@ -107,7 +108,7 @@ ENGINES: dict[str, EngineSpec] = {
                 *("--json-stream", "--cost-updates", "step", "--announce-calls"),
                 *("--allow-host-path-grants", "--allow-host-budget-grants"),
             ),
-            flags={**_OURS, "mode": ("--approval-mode", "{}")},
+            flags={**_OURS, "mode": ("--approval-mode", "{}"), "extension": ("--extension", "{}")},
             modes=_OWN_MODES,
             listing=_LISTING,
             options={"hold": False, "modes": ("plan", "dont_ask")},

@@ -352,6 +352,21 @@ def test_notices_that_answer_a_command_are_the_answer_and_others_are_on_stderr(
     assert json.loads(ran.stdout)["text"] == "two"
 
 
+def test_a_run_can_trust_its_workspace_and_name_settings_and_extensions(place: Place, tmp_path: Path) -> None:
+    project = place.workspace / ".polylect" / "config.toml"
+    project.parent.mkdir()
+    project.write_text('[tools]\nallow = ["Write"]\n')
+    assert run(place, WRITES, "go", "--trust-workspace").returncode == 0
+    assert (place.workspace / "made.txt").exists()
+    (tmp_path / "more.toml").write_text('[tools]\ndeny = ["Write"]\n')
+    (tmp_path / "more.py").write_text("def extend(polylect):\n    print('I am an extension')\n")
+    words = ("--trust-workspace", "--config", str(tmp_path / "more.toml"), "--extension", str(tmp_path / "more.py"))
+    ran = run(place, WRITES, "go", *words)
+    assert ran.returncode == 0
+    assert "denied: Write made.txt: the rule Write denies it" in ran.stderr
+    assert "I am an extension" in ran.stderr
+
+
 def test_a_run_that_cannot_start_its_engine_says_why(place: Place) -> None:
     ran = run(place, WRITES, "go", "--resume", "no-such-session")
     assert ran.returncode == 78

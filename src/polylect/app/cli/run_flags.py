@@ -13,7 +13,7 @@ from polylect.app.startup.args import UsageError, parse
 
 _ENGINE_OPTIONS = (
     *("provider", "model", "mode", "resume", "session", "script", "base_url", "api_key", "system_prompt"),
-    "max_turns",
+    *("max_turns", "config", "extension", "trust_workspace"),
 )
 _OUTPUTS = ("text", "json", "jsonl")
 _FLAGS = {
@@ -23,6 +23,8 @@ _FLAGS = {
     **{f"--{name.replace('_', '-')}": ("text", name) for name in _ENGINE_OPTIONS if name != "session"},
     "--max-turns": ("count", "max_turns"),
     "--session-id": ("text", "session"),
+    "--extension": ("list", "extension"),
+    "--trust-workspace": ("switch", "trust_workspace"),
     "--yes": ("switch", "yes"),
 }
 HELP = f"""\
@@ -47,6 +49,8 @@ PROMPT is what is to be done; - reads it from stdin, and after -- it may begin w
   --resume ID|latest       go on with a session
   --provider NAME  --model NAME  --mode NAME  --base-url URL  --api-key KEY  --system-prompt TEXT  --script FILE
                            settings for the engine, as far as it has them
+  --config FILE  --extension FILE  --trust-workspace
+                           the same, for polylect itself; --extension may be repeated
 
 exit codes: 0 done, 1 failed, 2 usage, 3 something needed approval and nobody was there, 4 budget, time or turn limit,
 5 the answer does not fit the schema, 75 try again later, 78 the engine cannot be started, 129 SIGHUP, 130 Ctrl-C,
