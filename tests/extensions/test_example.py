@@ -65,7 +65,7 @@ def test_the_example_asks_hides_lists_and_reminds(tmp_path: Path) -> None:
 
         engine.send(message("delete it", "m2"))
         request = engine.until("tool_request")[-1]
-        assert request["tool"]["args"]["question"] == "Delete files?"
+        assert request["tool"]["args"]["question"] == "Delete files?\nrm notes.txt"
         assert request["msg_id"] == "m2"
         engine.send({"type": "tool_approve", "call_id": request["call_id"], "answer": "No"})
         denied = engine.until("stream_end")
