@@ -370,8 +370,8 @@ def _check_price(values: config.Values) -> None:
 
 
 def _cap_name(values: config.Values) -> str:
-    """How the cap in dollars was given: `--max-budget-usd` is the cap of a turn, settings may have both."""
-    return "--max-budget-usd" if values.get("turn_budget:max_cost_usd") else "max_cost_usd of [budget]"
+    """How the cap in dollars was given: `run` and `connect` pass theirs on as `--max-budget-usd`."""
+    return "--max-budget-usd, --budget of run" if values.get("turn_budget:max_cost_usd") else "max_cost_usd of [budget]"
 
 
 def _is_number(text: str) -> bool:
