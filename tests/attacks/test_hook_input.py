@@ -123,8 +123,8 @@ def test_no_program_or_module_of_the_workspace_is_taken_for_a_hook(tmp_path: Pat
     class TrapPlace(HookedPlace):
         @property
         def env(self) -> dict[str, str]:
-            folder = str(self.workspace / "bin")
-            return {**super().env, "PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": folder}
+            folder, env = str(self.workspace / "bin"), super().env
+            return {**env, "PATH": f"{folder}:{env['PATH']}", "PYTHONPATH": f"{folder}:{env['PYTHONPATH']}"}
 
     with TrapPlace(tmp_path) as place:
         (place.workspace / "bin").mkdir()
