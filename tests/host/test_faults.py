@@ -11,7 +11,7 @@ import pytest
 from engine_process import Place, eventually
 from machine import PATIENCE, within
 from polylect.host import Agent, Ask, EngineDied, Unsupported, connect
-from polylect.vocab.commands import Configure, Prompt
+from polylect.vocab.commands import Configure, Grant, Prompt
 from polylect.vocab.events import (
     AskClosed,
     Event,
@@ -342,5 +342,17 @@ def test_closing_twice_is_closing_once(place: Place) -> None:
         async with agent:
             assert await agent.close() == 0
         assert await agent.close() == 0
+
+    bounded(work())
+
+
+def test_a_command_that_waits_for_its_answer_raises_when_the_engine_dies(tmp_path: Path) -> None:
+    code = f"import sys; print({READY!r}, flush=True); sys.stdin.readline(); sys.exit(3)"
+
+    async def work() -> None:
+        async with child(code, tmp_path) as agent:
+            with pytest.raises(EngineDied) as died:
+                await agent.send(Grant(tokens=5))
+            assert died.value.code == 3
 
     bounded(work())

@@ -39,22 +39,22 @@ async def search_web(agent: Agent, query: str, allowed: Sequence[str], blocked: 
         retries=settings.auto_retry,
         web_search=WebDomains(tuple(allowed), tuple(blocked)),
     )
-    found = _Found()
+    reply = _SearchReply()
     try:
         async with asyncio.timeout(TIMEOUT), aclosing(agent.provider.stream(request)) as stream:
             async for batch in stream:
                 for event in batch:
-                    found.add(event)
+                    reply.add(event)
     except TimeoutError:
         raise ToolError(f"The search took longer than {TIMEOUT:.0f} s.") from None
     except ProviderError as error:
         raise ToolError(f"The search failed: {error}") from None
     finally:
-        _charge(agent, found.mark)
-    return found.report(allowed, blocked)
+        _charge(agent, reply.mark)
+    return reply.report(allowed, blocked)
 
 
-class _Found:
+class _SearchReply:
     """What the reply has brought so far."""
 
     def __init__(self) -> None:

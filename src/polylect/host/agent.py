@@ -439,9 +439,9 @@ class Agent:
         if history:
             await self._send(link, commands.AddContext(history))
         self.session_cost.begin_session()
-        told = "what was said before" if history else "nothing, because this program has not heard what was said before"
+        context = "what was said before" if history else "nothing: this program does not know what was said before"
         self._deliver(SettingChanged("session", session))
-        self._deliver(Notice(_NEW_SESSION.format(session, told), "warning"))
+        self._deliver(Notice(_NEW_SESSION.format(session, context), "warning"))
 
     async def _prompt(self, turn: Turn, prompt: commands.Prompt) -> None:
         try:
@@ -497,6 +497,8 @@ class Agent:
 
     def _receive(self, event: Event) -> None:
         match event:
+            case Reply(failure=Failure(code="engine_gone")):
+                return  # `_fail_commands` follows, and says how the engine ended
             case Reply(ref) if ref in self._replies:
                 answer = self._replies.pop(ref)
                 if not answer.done():

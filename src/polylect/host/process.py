@@ -259,14 +259,14 @@ class _Process(NamedTuple):
 
 def _processes() -> dict[int, _Process]:
     """All processes, where the system shows them."""
-    found: dict[int, _Process] = {}
+    processes: dict[int, _Process] = {}
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         with suppress(OSError, ValueError, IndexError):
             pid = int(name)
             with open(f"/proc/{pid}/stat", "rb") as file:
                 fields = file.read().rpartition(b")")[2].split()
-            found[pid] = _Process(int(fields[1]), int(fields[3]), int(fields[19]))
-    return found
+            processes[pid] = _Process(int(fields[1]), int(fields[3]), int(fields[19]))
+    return processes
 
 
 def _below(pids: Sequence[int], processes: Mapping[int, _Process]) -> list[int]:

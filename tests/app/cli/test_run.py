@@ -102,7 +102,7 @@ def test_a_rule_allows_a_tool_of_a_server_by_its_full_name(place: Place, engine:
         assert run(place, CALLS_TRACKER, "go", "--allow", "mcp__other").returncode == 3
 
 
-OTHER_ENGINE = f"{sys.executable} -m polylect --json-stream --provider scripted --script {{}}"
+OTHER_ENGINE = f"{shlex.quote(sys.executable)} -m polylect --json-stream --provider scripted --script {{}}"
 
 
 @pytest.mark.parametrize("engine", ["polylect", "polylect-omp", "polylect-claude", OTHER_ENGINE])
@@ -113,7 +113,7 @@ def test_a_short_name_does_not_allow_a_tool_of_a_server(place: Place, engine: st
     script.write_text(CALLS_TRACKER)
     words = [sys.executable, "-m", "polylect", "run", "go", "--allow", "echo", "--cwd", str(place.workspace)]
     scripted = ["--provider", "scripted", "--script", str(script)] if engine != OTHER_ENGINE else []
-    words += ["--engine", engine.format(script), *scripted]
+    words += ["--engine", engine.format(shlex.quote(str(script))), *scripted]
     ran = subprocess.run(words, env=place.env, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (ran.returncode, ran.stdout) == (3, "done\n"), ran.stderr
     assert "denied: echo" in ran.stderr or "denied: mcp__tracker__echo" in ran.stderr

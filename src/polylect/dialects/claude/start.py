@@ -435,9 +435,9 @@ def _take_files(options: Options, files: "Files", env: dict[str, str]) -> None:
         if left:
             notes.append(f"{place}: not in force here: {shortened(left)}")
     servers = {name: _server(".mcp.json", name, server) for name, server in files.servers.items()}
-    given = options.get("mcp_servers")
-    if servers and isinstance(given, dict):
-        options["mcp_servers"] = {**servers, **given}
+    named = options.get("mcp_servers")
+    if servers and isinstance(named, dict):
+        options["mcp_servers"] = {**servers, **named}
     elif servers:
         defaults["mcp_servers"] = servers
     options |= ({"defaults": defaults} if defaults else {}) | ({"notes": notes} if notes else {})
