@@ -76,11 +76,11 @@ class HiddenPlaces:
         self._seen: dict[str, None] = {}
         self._home = expand("~", env)
         places = _unique(map(os.path.realpath, self.names))
-        self._at_start = _unique((*places, *self._linked(places, ())))
+        self._all = _unique((*places, *self._linked(places, ())))
 
     def all(self) -> list[str]:
         """The real paths of all places, whether they exist or not."""
-        return _unique((*self._at_start, *self._seen))
+        return self._all
 
     def now(self, roots: Sequence[str]) -> list[str]:
         """The real paths of what is there at this moment, also where a name led earlier in this session: a command may
@@ -92,7 +92,9 @@ class HiddenPlaces:
         strange = [path for path in sockets if not is_inside(path, (*roots, *self._excluded))]
         places = _unique(real_path(path) for path in (*filter(_is_accessible, self.names), *strange))
         places += self._linked(places, roots)
-        self._seen |= dict.fromkeys(path for path in places if path not in self._excluded)
+        new = [path for path in places if path not in self._excluded and path not in self._seen]
+        self._seen |= dict.fromkeys(new)
+        self._all = _unique((*self._all, *new)) if new else self._all
         return [path for path in self._seen if os.path.lexists(path) and is_real(path)]
 
     def _linked(self, places: Iterable[str], roots: Sequence[str]) -> list[str]:
