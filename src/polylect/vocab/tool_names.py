@@ -40,13 +40,18 @@ _LONGEST_NAME = 40
 
 def is_reserved(name: str) -> bool:
     """Whether only a built-in tool, or the engine for a server's tool, may have this `name`."""
-    folded = name.casefold()
+    folded = _folded(name)
     return folded in _OWN_NAMES or folded.startswith("mcp__")
 
 
 def own_name(name: str) -> str:
     """The name of the built-in tool that `name` stands for; `name` itself if it stands for none."""
-    return _OWN_NAMES.get(name.casefold(), name)
+    return _OWN_NAMES.get(_folded(name), name)
+
+
+def _folded(name: str) -> str:
+    """The name as a key of `_OWN_NAMES`. A model may send megabytes: what is longer than every key needs no more."""
+    return name[:64].casefold()
 
 
 def same_tool(one: str, other: str) -> bool:

@@ -225,7 +225,7 @@ class Calls:
         tool = self._agent.tool(call.name)
         if tool is None:
             known = ", ".join(sorted(spec.name for spec in self._agent.specs()))
-            return self._refuse(call, f"Unknown tool: {call.name}. The tools are: {known}.")
+            return self._refuse(call, f"Unknown tool: {call.name[:200]}. The tools are: {known}.")
         if UNPARSED in call.extra:
             return self._refuse(call, UNUSABLE)
         if fault := _argument_error(tool, call.args):
