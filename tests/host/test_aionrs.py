@@ -3,14 +3,15 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from machine import PATIENCE, within
-from peers.programs import path_with
+from peers.programs import drive, path_with
 from polylect.host import (
     Agent,
     Ask,
@@ -41,14 +42,7 @@ def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "note.txt").write_text("a note")
 
-    def run(conversation: Callable[[Agent], Awaitable[None]], **options: Any) -> None:
-        async def drive() -> None:
-            async with connect("aionrs", cwd=tmp_path / "work", **options) as agent:
-                await conversation(agent)
-
-        asyncio.run(asyncio.wait_for(drive(), PATIENCE))
-
-    return run
+    return partial(drive, "aionrs", tmp_path / "work")
 
 
 async def first(agent: Agent, prompt: str, kind: type[Any]) -> Any:

@@ -3,14 +3,14 @@
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from machine import PATIENCE
-from peers.programs import path_with
+from peers.programs import drive, path_with
 from polylect.host import (
     Agent,
     Ask,
@@ -23,7 +23,6 @@ from polylect.host import (
     TextDelta,
     ToolCalled,
     ToolFinished,
-    connect,
 )
 from polylect.vocab.commands import Grant
 from polylect.vocab.content import Usage
@@ -44,14 +43,7 @@ def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]
     for name in ("a", "b"):
         (tmp_path / "outside" / name).write_text(name)
 
-    def run(conversation: Callable[[Agent], Awaitable[None]], **options: Any) -> None:
-        async def drive() -> None:
-            async with connect("wayland-core", cwd=tmp_path / "work", **options) as agent:
-                await conversation(agent)
-
-        asyncio.run(asyncio.wait_for(drive(), PATIENCE))
-
-    return run
+    return partial(drive, "wayland-core", tmp_path / "work")
 
 
 async def answered(agent: Agent, prompt: str, **answer: Any) -> list[Event]:

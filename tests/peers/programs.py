@@ -1,9 +1,15 @@
-"""Puts scripted peers on PATH, under the names of the programs that they stand for."""
+"""Puts scripted peers on PATH, under the names of the programs that they stand for, and drives them."""
 
+import asyncio
 import os
 import shlex
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
+
+from machine import PATIENCE
+from polylect.host import Agent, connect
 
 TESTS = Path(__file__).resolve().parents[1]
 MODULES = {"aionrs": "peers.aionrs", "wayland-core": "peers.wayland_core"}
@@ -17,3 +23,13 @@ def path_with(name: str, folder: Path) -> str:
     launcher.write_text(f'#!/bin/sh\nPYTHONPATH={tests} exec {python} -m {MODULES[name]} "$@"\n')
     launcher.chmod(0o755)
     return os.pathsep.join([str(folder), os.environ.get("PATH", os.defpath)])
+
+
+def drive(engine: str, workspace: Path, conversation: Callable[[Agent], Awaitable[None]], **options: Any) -> None:
+    """Hold a conversation with the engine of this name in a folder, in bounded time."""
+
+    async def converse() -> None:
+        async with connect(engine, cwd=workspace, **options) as agent:
+            await conversation(agent)
+
+    asyncio.run(asyncio.wait_for(converse(), PATIENCE))
