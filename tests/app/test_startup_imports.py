@@ -46,7 +46,7 @@ FACES: dict[str, tuple[tuple[str, ...], set[str], bytes, str]] = {
     ),
     "claude": (
         _CLAUDE,
-        {f"polylect.{name}" for name in ("dialects.omp", "vocab", "vocab.modes")}
+        {f"polylect.{name}" for name in ("dialects.omp", "system", "system.user_folders", "vocab", "vocab.modes")}
         | {f"polylect.dialects.claude{name}" for name in ("", ".start", ".start_environment", ".versions")},
         _INITIALIZE,
         '"type":"control_response"',

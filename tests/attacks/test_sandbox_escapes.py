@@ -249,7 +249,7 @@ PLACES = (
 
 
 NAMING = (
-    *("GOOGLE_APPLICATION_CREDENTIALS", "PIP_CONFIG_FILE", "npm_config_userconfig", "CLAUDE_CONFIG_DIR", "CODEX_HOME"),
+    *("GOOGLE_APPLICATION_CREDENTIALS", "PIP_CONFIG_FILE", "npm_config_userconfig", "CODEX_HOME"),
     *("TF_CLI_CONFIG_FILE", "POETRY_CONFIG_DIR"),
 )
 
@@ -260,6 +260,7 @@ def test_the_usual_places_of_credentials_cannot_be_read(yard: Yard) -> None:
         yard.secret(yard.home / place)
     for name in NAMING:
         yard.env[name] = str(yard.secret(yard.folder / f"{name}.json"))
+    yard.env["CLAUDE_CONFIG_DIR"] = str(yard.secret(yard.folder / "claude" / ".credentials.json").parent)
     yard.env["KRB5CCNAME"] = f"FILE:{yard.secret(yard.folder / 'krb5cc')}"
     assert yard.run(LOOK) == [""]
 

@@ -57,6 +57,7 @@ _FLAGS: Flags = {
     "--disallowedTools": ("words", "disallowed"),
     "--disallowed-tools": ("words", "disallowed"),
     "--add-dir": ("words", "folders"),
+    "--extension": ("list", "extensions"),
     "--settings": ("text", "their_settings"),
     "--setting-sources": ("text", "setting_sources"),
     "--mcp-config": ("words", "mcp_config"),

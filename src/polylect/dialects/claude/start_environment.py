@@ -7,6 +7,7 @@ Variables about keys and addresses are read by the providers themselves.
 import os
 
 from polylect.app.startup.args import Options
+from polylect.system.user_folders import user_path
 
 _FAMILY = "ANTHROPIC_DEFAULT_{}_MODEL"
 _MILLISECONDS = {"API_TIMEOUT_MS": "stream_timeout", "MCP_TIMEOUT": "mcp_wait", "MCP_TOOL_TIMEOUT": "mcp_call_timeout"}
@@ -60,9 +61,9 @@ def settings_places(workspace: str, env: dict[str, str]) -> dict[str, str]:
 
     The user's is empty without an absolute path, since a relative one would be in the workspace.
     """
-    folder = env.get("CLAUDE_CONFIG_DIR") or os.path.join(env.get("HOME", ""), ".claude")
+    user = user_path(env.get("HOME", ""), ".claude/settings.json", env)
     return {
-        "user": os.path.join(folder, "settings.json") if os.path.isabs(folder) else "",
+        "user": user if os.path.isabs(user) else "",
         "project": os.path.join(workspace, ".claude", "settings.json"),
         "local": os.path.join(workspace, ".claude", "settings.local.json"),
         "servers": os.path.join(workspace, ".mcp.json"),

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from polylect.permissions.rules import is_below
 from polylect.system.plain_files import names_in, read_resolved, real_path
+from polylect.system.user_folders import user_path
 from polylect.wire.front_matter import split_front
 
 _FOLDERS = (".claude/commands", ".polylect/commands")
@@ -87,7 +88,8 @@ def markdown_in(
     """The Markdown files in these folders of each place. The last of several places is the project."""
     project = places[-1] if places[-1] not in places[:-1] else ""
     left = MOST_FILES
-    for place, folder in ((place, os.path.join(place, name)) for place in places for name in folders):
+    for place, path in ((place, path) for place in places for path in folders):
+        folder = os.path.join(place, path) if place == project else user_path(place, path)
         bound = os.path.realpath(place) if place == project else "/"
         files = names_in(folder)[: left if place == project else MOST_FILES]
         left -= len(files) if place == project else 0

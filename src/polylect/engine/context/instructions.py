@@ -14,6 +14,7 @@ from msgspec import Struct
 from polylect.engine.commands.prompt_files import Fault, no_fault
 from polylect.system.plain_files import read_resolved, real_path
 from polylect.system.repository import folders_from_root
+from polylect.system.user_folders import user_path
 from polylect.wire.lazy_regex import pattern
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
@@ -40,13 +41,13 @@ class Instruction(Struct, frozen=True):
 def instructions(workspace: str, env: Mapping[str, str], fault: Fault = no_fault) -> list[Instruction]:
     """All instruction files in order.
 
-    `env` has HOME and XDG_CONFIG_HOME. `fault` returns why a resolved path must not be read, or nothing. Files that do
-    not exist are not listed.
+    `env` has HOME, XDG_CONFIG_HOME and CLAUDE_CONFIG_DIR. `fault` returns why a resolved path must not be read, or
+    nothing. Files that do not exist are not listed.
     """
     reading = _Reading(os.path.realpath(env.get("HOME") or os.path.expanduser("~")), fault)
     settings = env.get("XDG_CONFIG_HOME") or ""
     settings = settings if os.path.isabs(settings) else os.path.join(reading.home, ".config")
-    for path in (os.path.join(settings, "polylect", "AGENTS.md"), os.path.join(reading.home, ".claude", "CLAUDE.md")):
+    for path in (os.path.join(settings, "polylect", "AGENTS.md"), user_path(reading.home, ".claude/CLAUDE.md", env)):
         reading.add_file(path, root="", whose="every project of this person")
     folders = folders_from_root(os.path.realpath(workspace))
     for folder in folders:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from polylect.system.plain_files import names_in, real_path
 from polylect.system.repository import folders_from_root
+from polylect.system.user_folders import user_path
 from polylect.tools.files.paths import PROC, is_inside
 from polylect.tools.files.regular_files import opened_file
 from polylect.vocab.errors import ToolError
@@ -41,7 +42,7 @@ def skill_folders(workspace: str, env: Mapping[str, str]) -> list[tuple[str, str
     home = env.get("HOME") or os.path.expanduser("~")
     config = env.get("XDG_CONFIG_HOME") or ""
     config = config if os.path.isabs(config) else os.path.join(home, ".config")
-    places += [(os.path.join(config, "polylect", "skills"), ""), (os.path.join(home, ".claude", "skills"), "")]
+    places += [(os.path.join(config, "polylect", "skills"), ""), (user_path(home, ".claude/skills", env), "")]
     return [(path, bound) for path, bound in places if os.path.isdir(path)]
 
 

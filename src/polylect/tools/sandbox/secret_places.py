@@ -32,6 +32,7 @@ KEYS_AND_TOKENS = (
     # Agents and editors, ourselves among them: settings, sessions and what was typed in `polylect chat`.
     *("$XDG_CONFIG_HOME/polylect", "$XDG_STATE_HOME/polylect", "$XDG_DATA_HOME/polylect", "$POLYLECT_HOME"),
     *("~/.claude.json", "~/.claude/.credentials.json", "~/.codex", "~/.gemini", "~/.omp/agent/auth.json"),
+    *("$CLAUDE_CONFIG_DIR/.claude.json", "$CLAUDE_CONFIG_DIR/.credentials.json"),
     *("~/.pi/agent/auth.json", "$XDG_DATA_HOME/opencode/auth.json", "$XDG_CONFIG_HOME/github-copilot"),
     *("$XDG_CONFIG_HOME/goose/secrets.yaml", "$XDG_CONFIG_HOME/Code/User/globalStorage"),
     *("$XDG_CONFIG_HOME/Cursor/User/globalStorage", "$XDG_CONFIG_HOME/JetBrains", "~/.ollama", "~/.copilot", "~/.qwen"),
@@ -68,14 +69,7 @@ VARIABLES = (
     *("KUBECONFIG", "NETRC", "PGPASSFILE", "NPM_CONFIG_USERCONFIG", "DOCKER_CONFIG", "CLOUDSDK_CONFIG", "GNUPGHOME"),
     *("AZURE_CONFIG_DIR", "GH_CONFIG_DIR", "ANSIBLE_VAULT_PASSWORD_FILE", "RCLONE_CONFIG", "BOTO_CONFIG"),
     *("SOPS_AGE_KEY_FILE", "XAUTHORITY", "ICEAUTHORITY", "PASSWORD_STORE_DIR", "HISTFILE"),
-    *(
-        "KRB5CCNAME",
-        "PIP_CONFIG_FILE",
-        "npm_config_userconfig",
-        "CLAUDE_CONFIG_DIR",
-        "CODEX_HOME",
-        "TF_CLI_CONFIG_FILE",
-    ),
+    *("KRB5CCNAME", "PIP_CONFIG_FILE", "npm_config_userconfig", "CODEX_HOME", "TF_CLI_CONFIG_FILE"),
     "POETRY_CONFIG_DIR",
     # Sockets of agents, container services, terminals and editors that can be told to run something.
     *("SSH_AUTH_SOCK", "GPG_AGENT_INFO", "DOCKER_HOST", "CONTAINER_HOST", "DBUS_SESSION_BUS_ADDRESS"),
