@@ -5,7 +5,7 @@ import time
 
 from machine import cpu
 from polylect.host.backlog import Backlog
-from polylect.host.turn import Result
+from polylect.host.results import Result, update
 from polylect.vocab.events import Event, StepStarted, TextDelta, ThinkingDelta, ToolOutput
 
 
@@ -66,7 +66,7 @@ def test_a_long_text_in_small_pieces_costs_no_more_than_its_length() -> None:
     began, pieces, result = time.process_time(), [TextDelta("0123456789")] * 100_000, Result()
     [found] = read(*FULL, *pieces)[256:]
     for piece in pieces:
-        result.apply(piece)
+        update(result, piece)
     assert found == TextDelta(result.text)
     assert len(result.text) == 1_000_000
     assert time.process_time() - began < cpu(2.0)

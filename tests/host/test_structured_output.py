@@ -9,8 +9,8 @@ import pytest
 from engine_process import PATIENCE
 from polylect.app.embed import InProcess
 from polylect.host import Agent, Limits, TimedOut, connect
+from polylect.host.results import Result, update
 from polylect.host.structured_output import Shape
-from polylect.host.turn import Result
 from polylect.providers.scripted import Scripted
 from polylect.vocab.events import TextDelta
 
@@ -19,7 +19,7 @@ ANY: dict[str, Any] = {}
 
 def answered(text: str) -> Result:
     result = Result()
-    result.apply(TextDelta(text))
+    update(result, TextDelta(text))
     return result
 
 

@@ -22,7 +22,8 @@ _PLACES = {
     "host.host_tools": ("HostTool", "tool"),
     "host.sessions": ("list_sessions",),
     "host.limits": ("Limits",),
-    "host.turn": ("Denial", "Result", "Turn"),
+    "host.results": ("Denial", "Result"),
+    "host.turn": ("Turn",),
     "vocab.answers": ("SessionCard",),
     "vocab.content": ("Failure", "File", "Image", "Rule", "Server", "Usage"),
     "vocab.events": (

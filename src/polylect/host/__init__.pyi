@@ -19,9 +19,9 @@ from polylect.host.errors import Unsupported as Unsupported
 from polylect.host.host_tools import HostTool as HostTool
 from polylect.host.host_tools import tool as tool
 from polylect.host.limits import Limits as Limits
+from polylect.host.results import Denial as Denial
+from polylect.host.results import Result as Result
 from polylect.host.sessions import list_sessions as list_sessions
-from polylect.host.turn import Denial as Denial
-from polylect.host.turn import Result as Result
 from polylect.host.turn import Turn as Turn
 from polylect.vocab.answers import SessionCard as SessionCard
 from polylect.vocab.content import Failure as Failure

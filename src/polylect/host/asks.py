@@ -1,8 +1,8 @@
 """Questions of an engine to its host, and policies that answer them.
 
 An `Ask` is the event with methods that answer it. A policy is a function that answers in the place of a person; the
-agent (`host/agent.py`) calls it by `decide`. Every ask is answered: a policy that fails or gives no clear answer
-denies.
+conversation (`host/supervision/conversation.py`) calls it by `decide`. Every ask is answered: a policy that fails or
+gives no clear answer denies.
 """
 
 import asyncio
@@ -15,19 +15,19 @@ from polylect.vocab.commands import Answer
 from polylect.vocab.content import Rule
 
 if TYPE_CHECKING:
-    from polylect.host.agent import Agent
+    from polylect.host.supervision.conversation import Conversation
 
 
 class Ask(events.Ask, frozen=True, tag="ask"):
     """A question with its answers: `await ask.allow()`, `await ask.deny("why")`, `await ask.answer("blue")`."""
 
     via: Any = None
-    """The agent that has asked."""
+    """What its answer is sent through."""
 
     @property
     def open(self) -> bool:
         """Whether it still waits for an answer."""
-        return any(each.ask == self.ask for each in self.via.asks)
+        return self.ask in self.via.asks
 
     async def allow(self, *, always: bool | Rule = False, args: dict[str, Any] | None = None) -> None:
         """Allows the call.
@@ -68,9 +68,9 @@ Verdict = bool | str | None
 _UNCLEAR = "the host's policy gave no clear answer: {!r}"
 
 
-def bind(ask: events.Ask, agent: "Agent") -> Ask:
-    """Returns the event `ask` with methods that send the answer through `agent`."""
-    return Ask(**{name: getattr(ask, name) for name in events.Ask.__struct_fields__}, via=agent)
+def bind(ask: events.Ask, conversation: "Conversation") -> Ask:
+    """Returns the event `ask` with methods that send the answer through the `conversation`."""
+    return Ask(**{name: getattr(ask, name) for name in events.Ask.__struct_fields__}, via=conversation)
 
 
 async def decide(policy: Policy, ask: Ask) -> None:

@@ -18,7 +18,7 @@ from polylect.vocab.content import Failure
 from polylect.vocab.errors import PolylectError
 
 if TYPE_CHECKING:
-    from polylect.host.turn import Result
+    from polylect.host.results import Result
 
 
 class HostError(PolylectError):

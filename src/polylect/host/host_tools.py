@@ -1,9 +1,9 @@
 """Tools that the host runs for the model of the engine.
 
 `connect(tools=...)` passes them to `HostTools`, which offers them to the engine in `Hello` and runs them when a
-`HostCall` comes (`host/agent.py`). Wires know such tools in two forms: omp has tools of the host, claude has an MCP
-server inside the host; both lead to the same functions. A tool that fails is a result for the model, never an
-exception.
+`HostCall` comes (`host/supervision/conversation.py`). Wires know such tools in two forms: omp has tools of the host,
+claude has an MCP server inside the host; both lead to the same functions. A tool that fails is a result for the model,
+never an exception.
 """
 
 import asyncio

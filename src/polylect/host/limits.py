@@ -1,7 +1,8 @@
 """Limits of a turn, and the cost of a session that they are compared with.
 
 Some wires report the cost of each turn, others only that of the session so far. `SessionCost` accepts both, so that
-`host/turn.py` can hold `Limits.cost` in either case. A cost is None where nobody knows it, and never a guess.
+`host/supervision/open_turns.py` can hold `Limits.cost` in either case. A cost is None where nobody knows it, and never
+a guess.
 """
 
 from msgspec import Struct

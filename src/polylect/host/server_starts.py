@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from polylect.host.errors import EngineDied, Refused, ServerFailed
 from polylect.host.supported_commands import check
 from polylect.vocab.answers import ServerCard
-from polylect.vocab.commands import AddServer, ChangeServer
+from polylect.vocab.commands import AddServer, ChangeServer, Query
 from polylect.vocab.content import Server
 from polylect.vocab.events import ServerChanged
 
 if TYPE_CHECKING:
-    from polylect.host.agent import Agent
+    from polylect.host.supervision.conversation import Conversation
 
 BOUND = 60.0
 """Seconds that a server has by default. An engine itself gives up earlier and says why."""
@@ -29,8 +29,8 @@ _REMOVAL = 5.0
 class ServerStarts:
     """The servers of one agent whose start somebody waits for."""
 
-    def __init__(self, agent: "Agent") -> None:
-        self._agent = agent
+    def __init__(self, conversation: "Conversation") -> None:
+        self._conversation = conversation
         self._waiting: dict[str, asyncio.Future[str]] = {}
         """By server name: the reason of the failure, empty when the server is up."""
 
@@ -42,8 +42,8 @@ class ServerStarts:
         polling: asyncio.Task[None] | None = None
         try:
             async with asyncio.timeout(within):
-                await self._agent.send(command)
-                if self._agent.can("query:servers"):
+                await self._conversation.send(command)
+                if self._conversation.can("query:servers"):
                     polling = asyncio.create_task(self._poll(server.name, outcome))
                 reason = await outcome
         except TimeoutError:
@@ -59,10 +59,10 @@ class ServerStarts:
 
     async def _remove(self, name: str) -> None:
         """An engine lets the next prompt wait for its servers; nobody waits for this one any more."""
-        if self._agent.can("remove_server"):
+        if self._conversation.can("remove_server"):
             with suppress(TimeoutError, Refused):
                 async with asyncio.timeout(_REMOVAL):
-                    await self._agent.send(ChangeServer(name, "remove"))
+                    await self._conversation.send(ChangeServer(name, "remove"))
 
     def receive(self, event: ServerChanged) -> None:
         """The engine reports a server."""
@@ -79,7 +79,7 @@ class ServerStarts:
     async def _poll(self, name: str, outcome: asyncio.Future[str]) -> None:
         while not outcome.done():
             try:
-                cards: tuple[ServerCard, ...] = await self._agent.query("servers")
+                cards: tuple[ServerCard, ...] = await self._conversation.send(Query("servers"))
             except Exception as error:  # noqa: BLE001  (whoever waits is told)
                 if not outcome.done():
                     outcome.set_exception(error)

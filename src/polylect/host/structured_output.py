@@ -6,19 +6,19 @@ code fence; and if it does not fit, the model is asked again, at most twice. The
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polylect.host.errors import SchemaNotMet, TurnFailed
-from polylect.host.turn import Result
+from polylect.host.errors import EngineDied, SchemaNotMet, TurnFailed
+from polylect.host.results import Result
 from polylect.vocab import json_schema
 
 if TYPE_CHECKING:
-    from polylect.host.agent import Agent
+    from polylect.host.turn import Turn
 
 _NOT_JSON = "the answer is not JSON"
 _REPAIRS = 2
@@ -27,11 +27,14 @@ _ONLY_JSON = "\n\nAnswer with nothing but one JSON value that fits this JSON Sch
 _AGAIN = "That does not fit: {why}\nAnswer again, with nothing but a JSON value that fits the schema."
 
 
-async def ask_for_value(agent: "Agent", text: str, schema: Any, **details: Any) -> Result:
+async def ask_for_value(
+    prompt: "Callable[..., Turn]", death: Callable[[], EngineDied], text: str, schema: Any, **details: Any
+) -> Result:
     """Sends a prompt and returns a result whose `value` fits the schema.
 
     Args:
-        agent: The agent to ask.
+        prompt: `Agent.prompt` of the agent to ask.
+        death: Says why the engine of that agent is gone.
         text: The prompt.
         schema: A type that msgspec knows, a JSON Schema, or None for an answer of any form.
         **details: Further arguments of `Agent.prompt`.
@@ -42,14 +45,14 @@ async def ask_for_value(agent: "Agent", text: str, schema: Any, **details: Any) 
         ValueError: `schema` is neither a type that msgspec knows nor a JSON Schema.
     """
     if schema is None:
-        return _checked_end(agent, await agent.prompt(text, **details))
+        return _checked_end(death, await prompt(text, **details))
     shape = Shape(schema)
-    result = _checked_end(agent, await agent.prompt(text + _ONLY_JSON + json.dumps(shape.schema), **details))
+    result = _checked_end(death, await prompt(text + _ONLY_JSON + json.dumps(shape.schema), **details))
     for _ in range(_REPAIRS):
         if not (why := shape.fault(result)):
             return result
         spent, steps, denials = result.usage, result.steps, result.denials
-        result = _checked_end(agent, await agent.prompt(_AGAIN.format(why=why), limits=details.get("limits")))
+        result = _checked_end(death, await prompt(_AGAIN.format(why=why), limits=details.get("limits")))
         result.usage += spent
         result.steps += steps
         result.denials = [*denials, *result.denials]
@@ -59,11 +62,11 @@ async def ask_for_value(agent: "Agent", text: str, schema: Any, **details: Any) 
     return result
 
 
-def _checked_end(agent: "Agent", result: Result) -> Result:
+def _checked_end(death: Callable[[], EngineDied], result: Result) -> Result:
     if result.ok:
         return result
     if result.failure and result.failure.code == "engine_gone":
-        raise agent.death()
+        raise death()
     why = result.failure.message if result.failure else _ENDS.get(result.reason, f"it ended with {result.reason!r}")
     raise TurnFailed(f"the turn failed: {why}", result)
 

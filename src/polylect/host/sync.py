@@ -15,7 +15,8 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from polylect.host import agent as anyone
 from polylect.host import asks, connecting, sessions
-from polylect.host.turn import Result, Turn
+from polylect.host.results import Result
+from polylect.host.turn import Turn
 from polylect.vocab import answers
 from polylect.vocab.events import Event, Ready
 
@@ -44,116 +45,24 @@ def _waiting(
 
     @wraps(method)
     def wait(self: "SyncAgent", /, *args: Arguments.args, **options: Arguments.kwargs) -> Value:
-        return self.wait(method(self._agent, *args, **options))
+        return self._loop.wait(method(self._agent, *args, **options))
 
     return wait
 
 
-class SyncTurn:
-    """Iterate over its events, or `wait()` for its result; `result` is what is known of it so far."""
+class _LoopThread:
+    """An event loop in a thread of its own, in which an agent lives."""
 
-    def __init__(self, owner: "SyncAgent", turn: Turn) -> None:
-        self._owner = owner
-        self._turn = turn
-
-    def __iter__(self) -> Iterator[Event]:
-        return self._owner.read(aiter(self._turn))
-
-    def wait(self) -> Result:
-        return self._owner.wait(_finished(self._turn))
-
-    @property
-    def result(self) -> Result:
-        return self._turn.result
-
-    @property
-    def id(self) -> str:
-        return self._turn.id
-
-    def cancel(self) -> None:
-        self._owner.wait(self._turn.cancel())
-
-    def steer(self, text: str, *, last: bool = False) -> None:
-        self._owner.wait(self._turn.steer(text, last=last))
-
-
-class SyncAgent:
-    """An `Agent` whose loop runs in a thread of its own; entered with `with`. Waits for as long as the engine takes."""
-
-    def __init__(self, agent: anyone.Agent) -> None:
-        self._agent = agent
+    def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="polylect-host", daemon=True)
 
-    def __enter__(self) -> Self:
+    @property
+    def runs(self) -> bool:
+        return self._thread.is_alive()
+
+    def start(self) -> None:
         self._thread.start()
-        try:
-            self.wait(self._agent.__aenter__())
-        except BaseException:
-            self._stop()
-            raise
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        try:
-            self.wait(self._agent.close())
-        finally:
-            self._stop()
-
-    @property
-    def pid(self) -> int:
-        return self._agent.pid
-
-    @property
-    def session(self) -> str:
-        return self._agent.session
-
-    @property
-    def ready(self) -> Ready:
-        return self._agent.ready
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        return self._agent.settings
-
-    @property
-    def cost(self) -> float | None:
-        return self._agent.cost
-
-    @property
-    def asks(self) -> Sequence["SyncAsk"]:
-        return tuple(SyncAsk.of(ask, self) for ask in self._agent.asks)
-
-    def can(self, *words: str) -> bool:
-        return self._agent.can(*words)
-
-    @_like(anyone.Agent.prompt)
-    def prompt(self, *text: Any, **options: Any) -> SyncTurn:
-        """As `Agent.prompt`."""
-        return SyncTurn(self, self._agent.prompt(*text, **options))
-
-    ask = _waiting(anyone.Agent.ask)
-    steer = _waiting(anyone.Agent.steer)
-    follow_up = _waiting(anyone.Agent.follow_up)
-    cancel = _waiting(anyone.Agent.cancel)
-    add_context = _waiting(anyone.Agent.add_context)
-    add_server = _waiting(anyone.Agent.add_server)
-    compact = _waiting(anyone.Agent.compact)
-    shell = _waiting(anyone.Agent.shell)
-    new_session = _waiting(anyone.Agent.new_session)
-    resume = _waiting(anyone.Agent.resume)
-    fork = _waiting(anyone.Agent.fork)
-    send = _waiting(anyone.Agent.send)
-    state = _waiting(anyone.Agent.state)
-
-    def configure(self, **settings: Any) -> Any:
-        return self.wait(self._agent.configure(**settings))
-
-    def query(self, what: str, **args: Any) -> Any:
-        return self.wait(self._agent.query(what, **args))
-
-    def events(self) -> Iterator[Event]:
-        return self.read(self.wait(_events(self._agent)))
 
     def wait(self, work: Coroutine[Any, Any, Value]) -> Value:
         """Do anything of the asynchronous API and wait for it; Ctrl-C ends the waiting, and what was waited for."""
@@ -176,16 +85,123 @@ class SyncAgent:
             if self._thread.is_alive() and isinstance(events, AsyncGenerator):
                 self.wait(_closed(events))
 
-    def close(self) -> None:
-        """What leaving the block does; after it there is no engine."""
-        if self._thread.is_alive():
-            self.__exit__()
-
-    def _stop(self) -> None:
+    def stop(self) -> None:
         asyncio.run_coroutine_threadsafe(_stop_all(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+class SyncTurn:
+    """Iterate over its events, or `wait()` for its result; `result` is what is known of it so far."""
+
+    def __init__(self, loop: _LoopThread, turn: Turn) -> None:
+        self._loop = loop
+        self._turn = turn
+
+    def __iter__(self) -> Iterator[Event]:
+        return self._loop.read(aiter(self._turn))
+
+    def wait(self) -> Result:
+        """Waits for its end and returns its result. What it asks is denied unless a policy answers."""
+        return self._loop.wait(_finished(self._turn))
+
+    @property
+    def result(self) -> Result:
+        return self._turn.result
+
+    @property
+    def id(self) -> str:
+        return self._turn.id
+
+    def cancel(self) -> None:
+        self._loop.wait(self._turn.cancel())
+
+    def steer(self, text: str, *, last: bool = False) -> None:
+        self._loop.wait(self._turn.steer(text, last=last))
+
+
+class SyncAgent:
+    """An `Agent` whose loop runs in a thread of its own; entered with `with`. Waits for as long as the engine takes."""
+
+    def __init__(self, agent: anyone.Agent) -> None:
+        self._agent = agent
+        self._loop = _LoopThread()
+
+    def __enter__(self) -> Self:
+        self._loop.start()
+        try:
+            self._loop.wait(self._agent.__aenter__())
+        except BaseException:
+            self._loop.stop()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *details: object) -> None:
+        try:
+            self._loop.wait(self._agent.__aexit__(kind))
+        finally:
+            self._loop.stop()
+
+    @property
+    def pid(self) -> int:
+        return self._agent.pid
+
+    @property
+    def session(self) -> str:
+        return self._agent.session
+
+    @property
+    def ready(self) -> Ready:
+        return self._agent.ready
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return self._agent.settings
+
+    @property
+    def cost(self) -> float | None:
+        return self._agent.cost
+
+    @property
+    def asks(self) -> Sequence["SyncAsk"]:
+        return tuple(SyncAsk.of(ask, self._loop) for ask in self._agent.asks)
+
+    def can(self, *words: str) -> bool:
+        return self._agent.can(*words)
+
+    @_like(anyone.Agent.prompt)
+    def prompt(self, *text: Any, **options: Any) -> SyncTurn:
+        """As `Agent.prompt`."""
+        return SyncTurn(self._loop, self._agent.prompt(*text, **options))
+
+    ask = _waiting(anyone.Agent.ask)
+    steer = _waiting(anyone.Agent.steer)
+    follow_up = _waiting(anyone.Agent.follow_up)
+    cancel = _waiting(anyone.Agent.cancel)
+    add_context = _waiting(anyone.Agent.add_context)
+    add_server = _waiting(anyone.Agent.add_server)
+    compact = _waiting(anyone.Agent.compact)
+    shell = _waiting(anyone.Agent.shell)
+    new_session = _waiting(anyone.Agent.new_session)
+    resume = _waiting(anyone.Agent.resume)
+    fork = _waiting(anyone.Agent.fork)
+    send = _waiting(anyone.Agent.send)
+    state = _waiting(anyone.Agent.state)
+
+    def configure(self, **settings: Any) -> Any:
+        return self._loop.wait(self._agent.configure(**settings))
+
+    def query(self, what: str, **args: Any) -> Any:
+        return self._loop.wait(self._agent.query(what, **args))
+
+    def events(self) -> Iterator[Event]:
+        return self._loop.read(self._loop.wait(_events(self._agent)))
+
+    def close(self) -> None:
+        """What leaving the block does; after it there is no engine."""
+        if self._loop.runs:
+            self.__exit__(None)
 
 
 @_as(connecting.connect)
@@ -204,20 +220,20 @@ def list_sessions(
 class SyncAsk(asks.Ask, frozen=True, tag="ask"):
     """A question whose answers are given without `await`."""
 
-    owner: Any = None
+    loop: Any = None
 
     @classmethod
-    def of(cls, ask: asks.Ask, owner: SyncAgent) -> "SyncAsk":
-        return cls(**{name: getattr(ask, name) for name in asks.Ask.__struct_fields__}, owner=owner)
+    def of(cls, ask: asks.Ask, loop: _LoopThread) -> "SyncAsk":
+        return cls(**{name: getattr(ask, name) for name in asks.Ask.__struct_fields__}, loop=loop)
 
     def allow(self, **details: Any) -> None:  # type: ignore[override]
-        self.owner.wait(super().allow(**details))
+        self.loop.wait(super().allow(**details))
 
     def deny(self, reason: str = "", **details: Any) -> None:  # type: ignore[override]
-        self.owner.wait(super().deny(reason, **details))
+        self.loop.wait(super().deny(reason, **details))
 
     def answer(self, value: Any) -> None:  # type: ignore[override]
-        self.owner.wait(super().answer(value))
+        self.loop.wait(super().answer(value))
 
 
 Ask = SyncAsk

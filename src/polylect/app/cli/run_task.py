@@ -29,7 +29,7 @@ from polylect.host.connecting import connect
 from polylect.host.engine_registry import absolute_paths, command, engine_spec, find
 from polylect.host.errors import EngineDied, HostError, SchemaNotMet, TimedOut, TurnFailed
 from polylect.host.limits import Limits, describe
-from polylect.host.turn import Denial, Result
+from polylect.host.results import Denial, Result, update
 from polylect.vocab.content import Usage
 from polylect.vocab.escape import escape_controls, escape_json
 from polylect.vocab.events import (
@@ -187,7 +187,7 @@ class _Run:
     async def _read_events(self, events: AsyncIterator[Event]) -> None:
         async for event in events:
             self._progress.update(event)
-            self._result.apply(event)
+            update(self._result, event)
             match event:
                 case Notice(text, level) | Display("notify", {"message": str(text), "notifyType": level}):
                     self._receive_notice(text, is_answer=bool(event.turn) and level == "info")

@@ -1,8 +1,8 @@
 """Notices an engine that says nothing about a prompt.
 
-An engine that does not understand a prompt may drop it without a word, and its turn would never end. So the agent
-(`host/agent.py`) ends an engine that is silent for too long after the prompt of the first turn in line was sent. From
-its first event on, a turn may be silent for as long as its own limits allow.
+An engine that does not understand a prompt may drop it without a word, and its turn would never end. So the
+conversation (`conversation.py`) ends an engine that is silent for too long after the prompt of the first turn in line
+was sent. From its first event on, a turn may be silent for as long as its own limits allow.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
 """What was said in a conversation, as a text for the model of a new session.
 
-Some engines cannot go on with a session that was interrupted. Then the agent (`host/agent.py`) goes on in a new one
-and adds this text to its context. Only the end of a long conversation is kept, and only the beginning of long outputs.
+Some engines cannot go on with a session that was interrupted. Then the conversation (`conversation.py`) goes on in a
+new one and adds this text to its context. Only the end of a long conversation is kept, and only the beginning of long
+outputs.
 """
 
 from collections import deque

@@ -1,0 +1,425 @@
+"""The conversation of an agent with its engine: what stands behind the public methods of `Agent`, `Turn` and `Ask`.
+
+Commands go out by `send`, which waits for their replies. Events of the engine come in by `_receive`, which updates
+settings, costs and open asks, and passes each event to its turn and to the readers of `events`. Every command with a
+reply ends: with the reply, or with `EngineDied`. An engine that dies or is replaced is the business of
+`engine_supervisor.py`; what its successor has to be told is here, in `_handshake`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+from weakref import WeakSet, finalize
+
+from msgspec.structs import replace
+
+from polylect.host.asks import Ask as HostAsk
+from polylect.host.asks import Policy, bind, decide, deny_all
+from polylect.host.background_tasks import BackgroundTasks
+from polylect.host.backlog import Backlog
+from polylect.host.errors import EngineDied, HostError, Refused, Unsupported
+from polylect.host.host_tools import HostTool, HostTools
+from polylect.host.limits import SessionCost
+from polylect.host.link import Link
+from polylect.host.server_starts import ServerStarts
+from polylect.host.supervision.answer_watch import AnswerWatch
+from polylect.host.supervision.engine_supervisor import EngineSupervisor, MakeLink
+from polylect.host.supervision.open_turns import OpenTurn, OpenTurns
+from polylect.host.supervision.transcript import Transcript
+from polylect.host.supported_commands import UNSUPPORTED, check
+from polylect.system.clock_and_ids import new_id
+from polylect.vocab import answers, commands
+from polylect.vocab.commands import Command
+from polylect.vocab.content import Failure, Server
+from polylect.vocab.events import (
+    Ask,
+    AskClosed,
+    CostChanged,
+    Event,
+    HostCall,
+    HostCallEnded,
+    Notice,
+    Ready,
+    Reply,
+    ServerChanged,
+    SettingChanged,
+    TurnEnded,
+)
+
+Value = TypeVar("Value")
+_OF_THE_MOMENT = (commands.Answer, commands.Cancel, commands.HostReply)
+"""Commands that only the running engine can use: no engine is restarted for them."""
+_SILENCE = 4
+"""How many times longer than until it is ready an engine may say nothing about a prompt: hooks may run before."""
+_NO_ANSWER = (
+    "said nothing about a prompt within {:g} s and was ended (update it, connect with the dialect and version that it "
+    "speaks, or raise ready_within)"
+)
+_NEW_SESSION = "the engine cannot go on with its session, so the conversation goes on in a new one, {}; it was told {}"
+
+
+class Conversation:
+    """What an agent and its engine have to say to each other. Belongs to one event loop.
+
+    Args:
+        make_link: Makes a link to an engine; see `EngineSupervisor`.
+        approve: Answers asks in the place of whoever reads.
+        tools: Tools of this program.
+        servers: MCP servers that every engine of this conversation is told of.
+        settings: Settings that every engine of this conversation is told.
+        ready_within: Seconds that an engine has until it is ready.
+        restarts: How often an engine that died is started again.
+        resumed: Whether the session has a past.
+        session: The session that was asked for; some wires name theirs only when the first turn begins.
+        can_resume: Whether `make_link` can make an engine resume a session.
+    """
+
+    def __init__(
+        self,
+        make_link: MakeLink,
+        *,
+        approve: Policy | None,
+        tools: Sequence[HostTool],
+        servers: Sequence[Server],
+        settings: Mapping[str, Any],
+        ready_within: float,
+        restarts: int,
+        resumed: bool,
+        session: str,
+        can_resume: bool,
+    ) -> None:
+        self.supervisor = EngineSupervisor(
+            make_link,
+            on_event=self._receive,
+            on_gone=self._engine_gone,
+            on_retired=self._engine_retired,
+            handshake=self._handshake,
+            ready_within=ready_within,
+            restarts=restarts,
+            can_resume=can_resume,
+        )
+        silence = _SILENCE * ready_within
+        self._answer_watch = AnswerWatch(silence, lambda: self.supervisor.abandon(_NO_ANSWER.format(silence)))
+        self._transcript = Transcript()
+        self._approve = approve
+        self._tools = HostTools(tools)
+        self._servers = servers
+        self._settings_to_send = dict(settings)
+        """What every engine of this agent is told once it is ready: as in `connect`, and as it was changed since."""
+        self.turns = OpenTurns()
+        """Its turns that have not ended, in order."""
+        self._listeners: WeakSet[Backlog] = WeakSet()
+        self._replies: dict[str, asyncio.Future[Reply]] = {}
+        self.asks: dict[str, HostAsk] = {}
+        """Questions that wait for an answer, by their ids."""
+        self.server_starts = ServerStarts(self)
+        self._background = BackgroundTasks()
+        self.session_cost = SessionCost(resumed=resumed)
+        self._first_session = session
+        self._has_prompt = False
+        """Whether a prompt was sent, so that there is a session to resume."""
+        self.ready = Ready()
+        """What the engine said of itself."""
+        self._prices_known: bool | None = None
+        """Whether the engine knows what its model costs; None if it has not said."""
+        self._order = asyncio.Lock()
+        self.settings: dict[str, Any] = {}
+        """What it has said about itself since: `session`, `model`, `mode`, `name` ..."""
+        self.failed = False
+        """Whether the block of the agent was left by an exception."""
+
+    @property
+    def session(self) -> str:
+        """The id of the session as the engine has it; some wires tell it only when the first turn begins."""
+        return str(self.settings.get("session") or "")
+
+    def can(self, word: str) -> bool:
+        """Whether the wire can express `word`. Raises LookupError for no word."""
+        return self.supervisor.can(word)
+
+    async def close(self) -> int:
+        """Ends the engine in bounded time and returns its exit code."""
+        self._background.cancel_all()
+        self._answer_watch.cancel()
+        return await self.supervisor.close(commands.Cancel() if self.turns.busy else None)
+
+    def events(self) -> AsyncIterator[Event]:
+        """All that the engine says from now on, whatever turn it belongs to. Ends with the engine."""
+        backlog = Backlog()
+        if self.supervisor.lost:
+            backlog.end()
+        self._listeners.add(backlog)
+        return backlog.read()
+
+    async def send(self, command: Command) -> Any:
+        """Sends a command and returns the data of its answer.
+
+        Args:
+            command: Any command of `polylect.vocab.commands`.
+
+        Raises:
+            Unsupported: The wire has no word for it; nothing was sent.
+            Refused: The engine said no.
+            EngineDied: The engine is gone.
+        """
+        check(command)
+        if isinstance(command, _OF_THE_MOMENT):
+            return await self._send_now(command)
+        link = await self.supervisor.ensure_link(self.session if self._has_prompt else "")
+        data = await self._send(link, command)
+        match command:
+            case commands.Configure(settings):
+                self._settings_to_send |= settings
+            case commands.AddContext(text):
+                self._transcript.add(text)
+        return data
+
+    async def _send_now(self, command: Command) -> Any:
+        try:
+            link = await self.supervisor.current_link()
+        except EngineDied:
+            if self.supervisor.retired and isinstance(command, commands.Cancel):
+                return None  # nothing runs: the engine has ended, and the next one has not begun
+            raise
+        return await self._send(link, command)
+
+    async def _send(self, link: Link, command: Command) -> Any:
+        command = replace(command, ref=command.ref or new_id())
+        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._replies[command.ref] = answer
+        try:
+            follows = link.send(command)
+            if isinstance(command, commands.Prompt):
+                self.turns.note_sent(command)
+                self._answer_watch.wait_for(self.turns.running)
+            for event in follows:
+                self._receive(event)
+            await link.drain()
+            reply = await answer
+        finally:
+            self._replies.pop(command.ref, None)
+        if reply.failure is None:
+            return reply.data
+        if reply.failure.code in UNSUPPORTED:
+            unsupported = Unsupported(reply.failure.message)
+            unsupported.add_note("agent.can(...) tells ahead what an engine's wire has words for")
+            raise unsupported
+        raise Refused(reply.failure)
+
+    async def steer(self, message: commands.Steer) -> None:
+        """Adds a `message` to the running turn. Raises Unsupported where the wire has no word for it."""
+        word = "follow_up" if message.when == "last" else "steer"
+        if not self.can(word):
+            raise Unsupported(f"this wire has no word for {word!r}: send a prompt, which waits for its turn")
+        await self.send(message)
+
+    async def open_session(self, command: commands.OpenSession) -> answers.SessionOpened:
+        """Goes on in another session."""
+        opened = as_answer(answers.SessionOpened, await self.send(command))
+        self.session_cost = SessionCost(resumed=command.how != "new")
+        self._transcript = Transcript()
+        return opened
+
+    async def state(self) -> answers.State:
+        """Asks for model, mode, session and what is running."""
+        return as_answer(answers.State, await self.send(commands.Query("state")))
+
+    # For turns and asks.
+
+    def begin(self, turn: OpenTurn, prompt: commands.Prompt) -> "asyncio.Task[None]":
+        """Sends the `prompt` of a `turn`. Cancelling the task that is returned does not withdraw the prompt."""
+        self.turns.join(turn)
+        finalize(turn, _later, asyncio.get_running_loop(), self.unattended, turn.id).atexit = False
+        saying = asyncio.ensure_future(self._prompt(turn, prompt))
+        saying.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody may wait for it any more
+        return saying
+
+    def unattended(self, turn: str, asks: Collection[str] | None = None) -> None:
+        """Denies what the `turn` has asked, or only these `asks`, because nobody reads it.
+
+        Not where somebody reads `events`, or `approve` answers.
+        """
+        for ask in self.asks.values() if not self._listeners and self._approve is None else ():
+            if ask.turn == turn and (asks is None or ask.ask in asks):
+                self._background.start(partial(decide, deny_all, ask))
+
+    async def reply_to(self, answer: commands.Answer) -> None:
+        """Sends the `answer` to an ask."""
+        await self.send(answer)  # what cannot be said so still waits for an answer
+        self.asks.pop(answer.ask, None)
+
+    def stop_soon(self, turn: str) -> None:
+        """Stops the `turn` without waiting for it."""
+        self._background.start(partial(self.stop, turn))
+
+    async def stop(self, turn: str) -> None:
+        """Stops the `turn` with this id and no other, as far as the wire can tell them apart."""
+        await self.send(commands.Cancel(target=turn, queued="keep"))
+
+    async def withdraw(self, turn: str) -> None:
+        """Takes back the prompt of a `turn` that waits for others, if the wire has a word for that."""
+        with suppress(Unsupported, Refused):
+            await self.send(commands.Cancel("prompt", turn))
+
+    # The connection.
+
+    async def _handshake(self, link: Link, ready: Ready) -> None:
+        self.ready = ready
+        self._prices_known = ready.abilities.extras.get("cost_attribution")
+        session = ready.session or self.session or self._first_session
+        self.settings |= {"session": session, "model": ready.model, "mode": ready.mode}
+        if offers := self._tools.offers():
+            if not self.can("tools"):
+                raise Unsupported(
+                    "this engine's wire carries no tools of the host: use claude, omp 18 or an MCP server"
+                )
+            await self._send(link, commands.Hello("polylect", offers=offers))
+        for server in self._servers:
+            await self._send(link, check(commands.AddServer(server)))
+        if self._settings_to_send:
+            await self._send(link, check(commands.Configure(self._settings_to_send)))
+        if self.supervisor.in_new_session:
+            await self._hand_over(link, session)
+
+    async def _hand_over(self, link: Link, session: str) -> None:
+        """Tells a new session what was said in the one before."""
+        history = self._transcript.text
+        if history:
+            await self._send(link, commands.AddContext(history))
+        self.session_cost.begin_session()
+        context = "what was said before" if history else "nothing: this program does not know what was said before"
+        self._deliver(SettingChanged("session", session))
+        self._deliver(Notice(_NEW_SESSION.format(session, context), "warning"))
+
+    async def _prompt(self, turn: OpenTurn, prompt: commands.Prompt) -> None:
+        try:
+            async with self._order:  # a prompt that has nothing to wait for does not overtake one that has
+                if turn.caps_cost and await self._lacks_price():
+                    turn.refuse_unpriced()
+                    return self.turns.leave(turn.id)
+            await self.send(prompt)
+            self._has_prompt = True
+        except BaseException:
+            self.turns.leave(prompt.turn)
+            raise
+
+    async def _lacks_price(self) -> bool:
+        """Whether the engine does not know what its model costs. One that can be asked and does not say is let pass."""
+        if self._prices_known is None:
+            if not self.can("query:state"):
+                return True  # on json-stream, who knows prices says so
+            card = (await self.state()).card
+            self._prices_known = bool(card.prices) if card else None
+        return self._prices_known is False
+
+    def _engine_gone(self, death: EngineDied) -> None:
+        """Fails everything that waits for the engine."""
+        self._fail_commands(death)
+        self.turns.fail(death)
+        for listener in list(self._listeners):
+            listener.end()
+
+    def _engine_retired(self, death: EngineDied) -> None:
+        """Another engine goes on: prompts that were not answered are sent to that one."""
+        self._fail_commands(death)
+        if self.turns.sent:
+            self._background.start(self._send_again)
+
+    def _fail_commands(self, death: EngineDied) -> None:
+        self._answer_watch.cancel()
+        for waiting in self._replies.values():
+            if not waiting.done():
+                waiting.set_exception(death)
+                waiting.exception()  # not everyone who asked still waits
+        self._replies.clear()
+        self.server_starts.fail(death)
+        self.asks.clear()
+
+    async def _send_again(self) -> None:
+        for prompt in self.turns.sent:
+            try:
+                await self.send(prompt)
+            except HostError as error:
+                failure = Failure("engine_gone", str(error), "engine")
+                self._deliver(TurnEnded("error", failure=failure, turn=prompt.turn))
+
+    def _receive(self, event: Event) -> None:
+        match event:
+            case Reply(failure=Failure(code="engine_gone")):
+                return  # `_fail_commands` follows, and says how the engine ended
+            case Reply(ref) if ref in self._replies:
+                answer = self._replies.pop(ref)
+                if not answer.done():
+                    answer.set_result(event)
+                return
+            case HostCall(call):
+                self._background.start(partial(self._work, event), call)
+            case HostCallEnded(call):
+                self._background.cancel_named(call)
+            case Ask():
+                event = self._bind_ask(event)
+            case AskClosed(ask):
+                self.asks.pop(ask, None)
+            case ServerChanged():
+                self.server_starts.receive(event)
+            case SettingChanged(key, value):
+                self.settings[key] = value
+                self._prices_known = _prices_known(key, value, self._prices_known)
+            case CostChanged(total):
+                self.session_cost.set_total(total)
+            case TurnEnded(failure=Failure("engine_gone")):
+                again = self.supervisor.restarts > 0
+                event = replace(event, failure=Failure("engine_gone", str(self.death()), "engine", retryable=again))
+        self._deliver(event)
+
+    def _bind_ask(self, event: Ask) -> HostAsk:
+        ask = self.asks[event.ask] = bind(event, self)
+        policy = self._approve
+        turns = [turn for turn in self.turns if turn.attended and event.turn in ("", turn.id)]
+        if policy is None and not turns and not self._listeners:
+            policy = deny_all
+        if policy is not None:
+            self._background.start(partial(decide, policy, ask))
+        return ask
+
+    def _deliver(self, event: Event) -> None:
+        self._answer_watch.receive(event.turn)
+        self._transcript.receive(event)
+        if (turn := self.turns.get(event.turn)) is not None:
+            turn.receive(event)
+        elif not event.turn:
+            for each in self.turns:
+                each.receive(event)
+        if isinstance(event, TurnEnded):
+            self.session_cost.add(event.usage)
+            self.turns.leave(event.turn)
+            self._answer_watch.wait_for(self.turns.running)
+        for listener in list(self._listeners):
+            listener.put(event)
+
+    async def _work(self, call: HostCall) -> None:
+        result, error = await self._tools.run(call)
+        await self.send(commands.HostReply(call.call, result, error))
+
+    def death(self) -> EngineDied:
+        """Why the engine is gone."""
+        return self.supervisor.death()
+
+
+def _later(loop: asyncio.AbstractEventLoop, act: Callable[[str], None], turn: str) -> None:
+    with suppress(RuntimeError):  # the loop has ended, and everything with it
+        loop.call_soon_threadsafe(act, turn)
+
+
+def as_answer(kind: type[Value], data: Any) -> Value:
+    """Returns the `data` of a reply as a value of this `kind`; some codecs answer with plain dicts."""
+    return data if isinstance(data, kind) else kind(**data) if isinstance(data, dict) else data
+
+
+def _prices_known(key: str, value: Any, before: bool | None) -> bool | None:
+    """Whether prices are known after a setting has changed."""
+    if key == "abilities":
+        return bool(value.extras.get("cost_attribution"))
+    return None if key == "model" else before

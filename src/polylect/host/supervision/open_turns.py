@@ -1,0 +1,295 @@
+"""The turns of an agent that were begun: what each needs while it runs, and their order.
+
+An `OpenTurn` is behind each `Turn` of a host (`host/turn.py`). The conversation passes every event of the turn to
+`OpenTurn.receive`. The turn watches its limits and cancels itself when one is passed. `OpenTurns` is the queue of them.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from msgspec.structs import replace
+
+from polylect.host.backlog import Backlog
+from polylect.host.errors import EngineDied, TimedOut
+from polylect.host.limits import Limits, describe
+from polylect.host.results import Result, update
+from polylect.vocab import events
+from polylect.vocab.commands import Prompt
+from polylect.vocab.content import Failure, Usage
+
+if TYPE_CHECKING:
+    from polylect.host.supervision.conversation import Conversation
+
+_SOME_LIMIT = "the engine reached a limit and did not say which"
+_UNPRICED = (
+    "the price of the model is not known, so a cap in dollars cannot hold: "
+    "give the price in [prices] of the settings, or leave the cap out"
+)
+_LAST_WORDS = 2.0
+"""How long a turn that took too long may take to end once it is cancelled."""
+
+
+class OpenTurn:
+    """A turn from its making to its end.
+
+    Args:
+        conversation: What the prompt is sent through.
+        prompt: The prompt, which is sent when the first event is asked for.
+        limits: The limits of the turn.
+    """
+
+    def __init__(self, conversation: "Conversation", prompt: Prompt, limits: Limits) -> None:
+        self._conversation = conversation
+        self._prompt = prompt
+        self._limits = limits
+        self._deadline: float | None = None
+        """None while it waits for other turns: that time is not its own."""
+        self._timer: asyncio.Timeout | None = None
+        self._backlog = Backlog()
+        self._beginning: asyncio.Task[None] | None = None
+        self._unwanted = False
+        self._spent = Usage()
+        self._stopped: events.BudgetExceeded | None = None
+        self._cost_before: float | None = None
+        self._started = False
+        self._notice = ""
+        """What the engine said last beside the model: why it stops, for one."""
+        self.attended = True
+        """Whether somebody may answer what it asks."""
+        self.id = prompt.turn
+        self.result = Result(self.id)
+        """As far as it has been read."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether its prompt was handed to the agent."""
+        return self._beginning is not None
+
+    async def finish(self) -> Result:
+        """Reads the rest of it and returns its result. What it asks is denied, because nobody reads it."""
+        self.attended = False
+        self._conversation.unattended(self.id)
+        while await self.next() is not None:
+            pass
+        return self.result
+
+    def leave(self) -> None:
+        """Asks that were read are in somebody's hands; those that were not are not."""
+        self.attended = False
+        self._conversation.unattended(self.id, [event.ask for event in self._backlog if isinstance(event, events.Ask)])
+
+    async def cancel(self) -> None:
+        """It ends soon, with the reason `cancelled`; if it waits for others, at the latest when its time has come."""
+        place = self._conversation.turns.place(self.id)
+        if place < 0 or self._beginning is None:
+            return
+        self._unwanted = True  # if only now it should start
+        if place == 0:
+            await self._conversation.stop(self.id)
+        else:
+            await asyncio.wait([self._beginning])
+            await self._conversation.withdraw(self.id)
+
+    def receive(self, event: events.Event) -> None:
+        """Adds an `event` to what is read, and stops the turn where it passes a limit. Called by the conversation."""
+        if isinstance(event, events.TurnEnded) and event.turn == self.id:
+            self._backlog.put(self._ended_with_limits(event))
+            return self._backlog.end()
+        if isinstance(event, events.BudgetExceeded) and self._deadline is not None:
+            if self._stopped:
+                return None  # of the same cap, which the engine watches too
+            self._stopped = event
+        self._backlog.put(event)
+        match event:
+            case events.TurnStarted():
+                self._started = True
+                if self._unwanted:
+                    self._conversation.stop_soon(self.id)
+            case events.Notice(text, agent=""):
+                self._notice = text
+            case events.ReplyEnded(usage=usage):
+                self._spent += usage
+                self._watch(self._spent)
+            case events.CostChanged() if self._deadline is not None:
+                self._watch_session()
+        return None
+
+    def _watch_session(self) -> None:
+        """For wires that tell what the session has cost and not what a reply did."""
+        if not self._started:
+            # A session that goes on tells what it had cost before.
+            self._cost_before = self._conversation.session_cost.total
+        elif (cost := self._conversation.session_cost.since(self._cost_before)) is not None:
+            self._watch(Usage(cost=cost))
+
+    def _watch(self, spent: Usage) -> None:
+        if over := self._over(spent):
+            self._stop(over)
+
+    @property
+    def caps_cost(self) -> bool:
+        """Whether it has a cap in dollars."""
+        return bool(self._limits.cost)
+
+    def refuse_unpriced(self) -> None:
+        """Ends it before its prompt is sent, because its cap in dollars could not hold. Called by the conversation."""
+        self._backlog.put(events.TurnEnded("limit", failure=Failure("budget", _UNPRICED, "user"), turn=self.id))
+        self._backlog.end()
+
+    def fail(self, why: BaseException) -> None:
+        """Raises `why` for whoever reads the turn. Called by the conversation when the engine is gone."""
+        self._backlog.end(why)
+
+    def _ended_with_limits(self, ended: events.TurnEnded) -> events.TurnEnded:
+        """The last event, with the cost of the turn added, and with the reason `limit` if a limit was passed."""
+        if ended.usage.cost is None and (cost := self._conversation.session_cost.since(self._cost_before)) is not None:
+            ended = replace(ended, usage=replace(ended.usage, cost=cost))
+        if self._stopped is None and (over := self._over(ended.usage)):
+            self._stopped = over
+            self._backlog.put(over)
+        if self._stopped is None:
+            if self._is_unpriced(ended):
+                return replace(ended, reason="limit", failure=Failure("budget", _UNPRICED, "user"))
+            if ended.reason == "limit" and ended.failure is None:
+                return replace(ended, failure=Failure("limit", self._notice or _SOME_LIMIT, "user"))
+            return ended
+        return replace(ended, reason="limit", failure=Failure("budget", describe(self._stopped), "user"))
+
+    def _is_unpriced(self, ended: events.TurnEnded) -> bool:
+        """Whether it has a cap in dollars, and nobody can tell what it has cost."""
+        unknown = ended.usage.cost is None and not self._conversation.session_cost.is_priced
+        return bool(self._limits.cost and ended.reason == "end" and ended.usage.tokens and unknown)
+
+    def _over(self, spent: Usage) -> events.BudgetExceeded | None:
+        limits = self._limits
+        if limits.cost and spent.cost is not None and spent.cost > limits.cost:
+            return events.BudgetExceeded("cost", f"${spent.cost:.4f}", f"${limits.cost:g}", turn=self.id)
+        if limits.tokens and spent.tokens > limits.tokens:
+            return events.BudgetExceeded("tokens", str(spent.tokens), str(limits.tokens), turn=self.id)
+        return None
+
+    def _stop(self, over: events.BudgetExceeded) -> None:
+        """A turn that costs more than it may is stopped where it is."""
+        if self._stopped is None:
+            self._stopped = over
+            self._backlog.put(over)
+            self._conversation.stop_soon(self.id)
+
+    def start_limits(self) -> None:
+        """The turns before it have ended: from here on time and money are its own."""
+        if self._deadline is None:
+            self._cost_before = self._conversation.session_cost.total
+            total = self._limits.total
+            self._deadline = asyncio.get_running_loop().time() + total if total else float("inf")
+            if self._timer:
+                self._timer.reschedule(self._until())
+
+    def _until(self) -> float | None:
+        """When it has taken too long, or has been silent for too long from now."""
+        if self._deadline is None:
+            return None
+        idle = self._limits.idle
+        until = min(self._deadline, asyncio.get_running_loop().time() + idle if idle else float("inf"))
+        return None if until == float("inf") else until
+
+    async def next(self) -> events.Event | None:
+        """Returns the next event, None after the last. The first call sends the prompt.
+
+        Raises TimedOut, EngineDied, Refused, and what else `Conversation.send` raises.
+        """
+        if self.result.reason:
+            return None
+        if self._beginning is None:
+            self._beginning = self._conversation.begin(self, self._prompt)
+        try:
+            async with asyncio.timeout_at(self._until()) as self._timer:
+                if not self._beginning.done() or self._beginning.exception():
+                    await asyncio.shield(self._beginning)
+                event = await self._backlog.get()
+        except TimeoutError:
+            return await self._give_up()
+        finally:
+            self._timer = None
+        if event is not None:
+            update(self.result, event)
+        return event
+
+    async def _give_up(self) -> events.Event | None:
+        late = self._deadline is not None and asyncio.get_running_loop().time() >= self._deadline
+        complaint = f"took longer than {self._limits.total:g} s" if late else f"was silent for {self._limits.idle:g} s"
+        try:
+            async with asyncio.timeout(_LAST_WORDS):
+                await self.cancel()
+                while (event := await self._backlog.get()) is not None:
+                    update(self.result, event)
+        except TimeoutError:
+            self._conversation.turns.leave(self.id)  # those behind it wait no longer
+        raise TimedOut(f"the turn {complaint} and was cancelled", self.result)
+
+
+class OpenTurns:
+    """The turns that were begun and have not ended, in order: the first one runs. It keeps no turn alive."""
+
+    def __init__(self) -> None:
+        self._order: dict[str, Prompt | None] = {}
+        """Their prompts; None for those that were not sent yet."""
+        self._turns: WeakValueDictionary[str, OpenTurn] = WeakValueDictionary()
+
+    def __iter__(self) -> Iterator[OpenTurn]:
+        """The turns that somebody still refers to."""
+        return iter(list(self._turns.values()))
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn runs or waits."""
+        return bool(self._order)
+
+    def get(self, id: str) -> OpenTurn | None:
+        """Returns the turn with this `id`, if somebody still refers to it."""
+        return self._turns.get(id)
+
+    def join(self, turn: OpenTurn) -> None:
+        """Adds a `turn` at the end."""
+        self._turns[turn.id] = turn
+        self._order[turn.id] = None
+        self._start_first()
+
+    @property
+    def sent(self) -> list[Prompt]:
+        """The prompts that were sent and whose turns have not ended."""
+        return [prompt for prompt in self._order.values() if prompt]
+
+    @property
+    def running(self) -> str:
+        """The id of the first turn if its prompt was sent, else nothing."""
+        first = next(iter(self._order.values()), None)
+        return first.turn if first else ""
+
+    def note_sent(self, prompt: Prompt) -> None:
+        """The `prompt` of a turn was sent."""
+        if prompt.turn in self._order:
+            self._order[prompt.turn] = prompt
+
+    def leave(self, id: str) -> None:
+        """Removes the turn with this `id`, because it has ended."""
+        self._turns.pop(id, None)
+        self._order.pop(id, None)
+        self._start_first()
+
+    def place(self, id: str) -> int:
+        """Returns the place of the turn with this `id`: 0 if it runs, more if it waits, -1 if it is not here."""
+        return list(self._order).index(id) if id in self._order else -1
+
+    def fail(self, death: EngineDied) -> None:
+        """Ends all turns with the error `death`, because the engine is gone."""
+        failed = list(self)
+        self._turns.clear()
+        self._order.clear()
+        for turn in failed:
+            turn.fail(death)
+
+    def _start_first(self) -> None:
+        if (first := next(iter(self._order), None)) and (turn := self._turns.get(first)):
+            turn.start_limits()
