@@ -1,18 +1,28 @@
 """What a program sees of the SDK: names, representations, errors, and a warning for what was forgotten."""
 
+import ast
 import asyncio
 import gc
 import warnings
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, TypeGuard
 
 import pytest
 
+from polylect import host
 from polylect.app.embed import InProcess
-from polylect.host import Agent, Result, TextDelta, TurnEnded, Usage, connect
+from polylect.app.serving.in_process import EventSink, InProcessLink
+from polylect.engine.engine import Engine
+from polylect.host import Agent, EngineDied, HostError, Result, TextDelta, TurnEnded, Usage, connect, errors
+from polylect.host.attachments import as_attachments
 from polylect.host.results import update
 from polylect.host.sync import SyncAgent
 from polylect.host.sync import connect as sync_connect
 from polylect.providers.scripted import Scripted
+from polylect.vocab import errors as vocab_errors
+from polylect.vocab.errors import PolylectError, ProviderError, SessionError, StartError, StorageError, ToolError
 
 PATIENCE = 20.0
 SCRIPT = '[[reply]]\ntext = "Hello"\n'
@@ -80,3 +90,96 @@ def test_an_agent_that_an_exception_closed_does_not_warn(tmp_path: Path) -> None
         del turn
         gc.collect()
     assert [str(one.message) for one in caught] == []
+
+
+ERRORS = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, HostError)]
+INTERNAL = {
+    "AttributeError",  # of the module, for names that it does not have
+    "StopAsyncIteration",
+    "FileNotFoundError",  # of `spawn`: the link makes EngineDied of it
+    "ValueError",  # of an answer that does not fit: it is asked for again
+}
+
+
+def raised(source: str) -> set[str]:
+    """The names of the exceptions that a module makes and raises."""
+    calls = [node.exc.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Raise) and _is_call(node)]
+    return {call.id for call in calls if isinstance(call, ast.Name) and call.id[0].isupper()}
+
+
+def _is_call(node: ast.Raise) -> TypeGuard[Any]:
+    return isinstance(node.exc, ast.Call)
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
+def test_every_error_is_exported(error: type[HostError]) -> None:
+    assert getattr(host, error.__name__) is error
+    assert issubclass(error, HostError)
+
+
+def test_the_sdk_raises_nothing_but_host_errors() -> None:
+    names = {error.__name__ for error in ERRORS} | INTERNAL
+    modules = Path(host.__path__[0]).rglob("*.py")
+    assert {path.name: raised(path.read_text()) - names for path in modules if raised(path.read_text()) - names} == {}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [StartError("no", code=78), SessionError("no"), StorageError("no"), ToolError("no"), ProviderError("auth", "no")],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_of_an_engine_in_this_process_are_host_errors(error: PolylectError) -> None:
+    @asynccontextmanager
+    async def failing(sink: EventSink) -> AsyncIterator[Engine]:
+        raise error
+        yield
+
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE), connect(lambda: InProcessLink(failing)):
+            pass
+
+    with pytest.raises(EngineDied, match="no") as caught:
+        asyncio.run(main())
+    assert caught.value.code == getattr(error, "code", None)
+    assert caught.value.__cause__ is error
+
+
+def test_the_errors_of_the_vocabulary_are_all_tried() -> None:
+    made = {name for name, each in vars(vocab_errors).items() if isinstance(each, type)}
+    assert made == {"PolylectError", "ProviderError", "ToolError", "StartError", "SessionError", "StorageError"}
+
+
+@pytest.mark.parametrize(
+    ("mistake", "error", "builtin"),
+    [
+        (lambda: connect("nobody"), host.UnknownEngine, LookupError),
+        (lambda: connect(["x"], dialect="nothing"), host.UnknownName, LookupError),
+        (lambda: connect(["x"]), host.InvalidValue, ValueError),
+        (lambda: connect("polylect", wings=2), host.InvalidValue, ValueError),
+        (lambda: connect("polylect", limits=5), host.InvalidType, TypeError),
+        (lambda: connect("polylect", approve=5), host.InvalidType, TypeError),
+        (lambda: host.Limits(cost=-1), host.InvalidValue, ValueError),
+        (lambda: host.tool(5), host.InvalidType, TypeError),
+        (lambda: sync_connect("polylect").ask("x"), host.WrongState, RuntimeError),
+    ],
+)
+def test_mistakes_of_the_caller_are_host_errors_too(mistake: Any, error: type[Exception], builtin: type) -> None:
+    with pytest.raises(error) as caught:
+        mistake()
+    assert isinstance(caught.value, HostError)
+    assert isinstance(caught.value, builtin)
+
+
+def test_an_agent_without_asyncio_can_be_entered_once(tmp_path: Path) -> None:
+    agent = sync_here(tmp_path)
+    with agent, pytest.raises(host.WrongState, match="once"):
+        agent.__enter__()
+    with pytest.raises(host.WrongState, match="once"):
+        agent.__enter__()
+
+
+def test_an_image_that_cannot_be_read_is_a_host_error(tmp_path: Path) -> None:
+    with pytest.raises(host.UnreadableFile, match="No such file") as caught:
+        as_attachments([tmp_path / "none.png"], lambda word: word == "images")
+    assert isinstance(caught.value, OSError)
+    assert caught.value.filename == str(tmp_path / "none.png")

@@ -16,8 +16,8 @@ _PLACES = {
     "host.asks": ("Ask", "Policy", "allow_all", "category", "deny_all"),
     "host.connecting": ("connect",),
     "host.errors": (
-        *("EngineDied", "HostError", "Refused", "SchemaNotMet", "ServerFailed", "TimedOut", "TurnFailed"),
-        *("UnknownEngine", "Unsupported"),
+        *("EngineDied", "HostError", "InvalidType", "InvalidValue", "Refused", "SchemaNotMet", "ServerFailed"),
+        *("TimedOut", "TurnFailed", "UnknownEngine", "UnknownName", "UnreadableFile", "Unsupported", "WrongState"),
     ),
     "host.host_tools": ("HostTool", "tool"),
     "host.sessions": ("list_sessions",),

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 
 from polylect.host.asks import Ask, Policy
 from polylect.host.attachments import as_attachments
+from polylect.host.errors import InvalidType
 from polylect.host.host_tools import HostTool, tool
 from polylect.host.limits import Limits, checked
 from polylect.host.results import Result
@@ -45,7 +46,7 @@ class Agent:
         can_resume: bool = True,
     ) -> None:
         if approve is not None and not callable(approve):
-            raise TypeError(f"approve is a function that takes an Ask, not {approve!r}")
+            raise InvalidType(f"approve is a function that takes an Ask, not {approve!r}")
         self._limits = checked(limits)
         self._conversation = Conversation(
             make_link,

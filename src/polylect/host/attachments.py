@@ -8,6 +8,7 @@ import os
 from binascii import b2a_base64
 from collections.abc import Callable, Iterable
 
+from polylect.host.errors import InvalidType, UnreadableFile
 from polylect.vocab.content import File, Image
 
 _PICTURES = {
@@ -27,11 +28,11 @@ def as_attachments(paths: Iterable[str | os.PathLike[str]], can: Callable[[str],
         can: Whether the wire can express a word (`files`, `images`).
 
     Raises:
-        TypeError: `paths` is one path and no list.
-        OSError: An image cannot be read.
+        InvalidType: `paths` is one path and no list.
+        UnreadableFile: An image cannot be read.
     """
     if isinstance(paths, str | os.PathLike):
-        raise TypeError(f"files is a list of paths, not one: [{paths!r}]")
+        raise InvalidType(f"files is a list of paths, not one: [{paths!r}]")
     return [_as_attachment(os.path.abspath(path), can) for path in paths]
 
 
@@ -39,5 +40,8 @@ def _as_attachment(path: str, can: Callable[[str], bool]) -> File | Image:
     media = _PICTURES.get(os.path.splitext(path)[1].lower())
     if media is None or can("files") or not can("images"):
         return File(path)
-    with open(path, "rb") as file:
-        return Image(media, b2a_base64(file.read(), newline=False).decode())
+    try:
+        with open(path, "rb") as file:
+            return Image(media, b2a_base64(file.read(), newline=False).decode())
+    except OSError as error:
+        raise UnreadableFile(error.errno, error.strerror, path) from None

@@ -13,6 +13,7 @@ from polylect.dialects.base import Dialect
 from polylect.host import engine_registry
 from polylect.host.agent import Agent
 from polylect.host.asks import Policy
+from polylect.host.errors import InvalidType, InvalidValue, UnknownName
 from polylect.host.host_tools import HostTool
 from polylect.host.limits import Limits, checked
 from polylect.host.link import Link, ProcessLink, Tap
@@ -68,10 +69,10 @@ def connect(
 
     Raises:
         UnknownEngine: There is no engine of this name.
-        LookupError: There is no such dialect.
-        ValueError: The engine has no flag for a wish, the dialect has no such version, or a command line comes
+        UnknownName: There is no such dialect.
+        InvalidValue: The engine has no flag for a wish, the dialect has no such version, or a command line comes
             without a dialect or with wishes.
-        TypeError: An argument has the wrong type.
+        InvalidType: An argument has the wrong type.
     """
     checked(limits)
     about = {"approve": approve, "tools": tools, "servers": servers, "settings": settings, "limits": limits}
@@ -80,15 +81,15 @@ def connect(
         make = engine
         return Agent(lambda session, memory: make(), **how)
     if not engine or not isinstance(engine, Sequence):
-        raise TypeError(f"an engine is a name, a command line or a function that makes a link, not {engine!r}")
+        raise InvalidType(f"an engine is a name, a command line or a function that makes a link, not {engine!r}")
     around: dict[str, Any] = {"cwd": os.fspath(cwd), "tap": tap, "spawn": spawn}
     environment = os.environ if env is None else env
     flags = [os.fspath(word) for word in args]
     if not isinstance(engine, str):
         if not dialect or wishes:
             if wishes:
-                raise ValueError(f"a command line has its own flags: put {', '.join(wishes)} into it")
-            raise ValueError("name the wire of this command line: dialect='jsonstream', 'omp' or 'claude'")
+                raise InvalidValue(f"a command line has its own flags: put {', '.join(wishes)} into it")
+            raise InvalidValue("name the wire of this command line: dialect='jsonstream', 'omp' or 'claude'")
         around |= {"env": absolute_only(environment), **({"version": version} if version else {})}
         words = [os.fspath(word) for word in engine]
         wire, argv = _dialect(dialect, version), [_program(words[0]), *words[1:], *flags]
@@ -139,10 +140,10 @@ def _to_known(
 def _dialect(name: str, version: str) -> Dialect:
     names = plug.dialects()
     if name not in names:
-        raise LookupError(f"there is no dialect {name!r}; there are {', '.join(names)}")
+        raise UnknownName(f"there is no dialect {name!r}; there are {', '.join(names)}")
     dialect: Dialect = plug.load("dialects", name).DIALECT
     if version and version not in dialect.versions:
-        raise ValueError(f"{name} has no version {version!r}; there are {', '.join(dialect.versions)}")
+        raise InvalidValue(f"{name} has no version {version!r}; there are {', '.join(dialect.versions)}")
     return dialect
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from polylect.dialects.jsonstream.versions import WIRE_MODES
-from polylect.host.errors import UnknownEngine
+from polylect.host.errors import InvalidValue, UnknownEngine
 from polylect.system.repository import project
 from polylect.system.search_paths import absolute_only, program_on
 from polylect.vocab.modes import CLAUDE_MODES, MODES
@@ -199,7 +199,7 @@ def engine_spec(name: str) -> EngineSpec:
 
 
 def command(engine: EngineSpec, wishes: Mapping[str, Any], extra: Sequence[str] = ()) -> list[str]:
-    """How it is started. Raises ValueError for a wish that it has no flag for."""
+    """How it is started. Raises InvalidValue for a wish that it has no flag for."""
     words = [*find(engine), *engine.start]
     for wish, value in wishes.items():
         if value in (None, "", ()):
@@ -207,7 +207,7 @@ def command(engine: EngineSpec, wishes: Mapping[str, Any], extra: Sequence[str] 
         if wish == "mode":
             value = mode_of(engine, str(value))
         if wish not in engine.flags:
-            raise ValueError(
+            raise InvalidValue(
                 f"{engine.name} cannot be told {wish!r} when it starts; it takes {', '.join(engine.flags)}"
             )
         for each in value if isinstance(value, tuple | list) else (value,):
@@ -230,11 +230,11 @@ def _absolute(wish: Any) -> Any:
 
 
 def mode_of(engine: EngineSpec, mode: str) -> str:
-    """What it calls this mode. Raises ValueError if it has none like it."""
+    """What it calls this mode. Raises InvalidValue if it has none like it."""
     if not engine.modes:
-        raise ValueError(f"{engine.name} has no modes: it does everything unasked")
+        raise InvalidValue(f"{engine.name} has no modes: it does everything unasked")
     if mode not in engine.modes:
-        raise ValueError(f"{engine.name} has no mode {mode!r}; its modes are {', '.join(engine.modes)}")
+        raise InvalidValue(f"{engine.name} has no mode {mode!r}; its modes are {', '.join(engine.modes)}")
     return engine.modes[mode]
 
 

@@ -3,13 +3,18 @@
 PolylectError
 └── HostError
     ├── EngineDied     it could not be started, was never ready, or is gone; has `code` and `last_words`
-    ├── UnknownEngine  there is none of this name; the text says which ones are known
+    ├── InvalidValue   an argument cannot have this value; also a ValueError
+    ├── InvalidType    an argument cannot have this type; also a TypeError
+    ├── UnknownName    there is nothing of this name; the text says what there is; also a LookupError
+    │   └── UnknownEngine
+    ├── WrongState     not here or not now: outside of the block, or inside of a policy; also a RuntimeError
+    ├── UnreadableFile a file to attach cannot be read; also an OSError
     ├── Unsupported    this engine's wire has no word for it; nothing was sent
     ├── Refused        the engine said no; has the `failure`
     ├── ServerFailed   an MCP server did not come up; the text says why
     ├── TimedOut       the turn took too long, or was silent for too long; it has been cancelled; has the `result`
-    ├── TurnFailed     `ask` got no answer; has the `result` as far as it came
-    └── SchemaNotMet   the answer does not fit its schema, after it was asked for again; has the `result`
+    └── TurnFailed     `ask` got no answer; has the `result` as far as it came
+        └── SchemaNotMet   the answer does not fit its schema, after it was asked for again; has the `result`
 """
 
 from typing import TYPE_CHECKING
@@ -32,7 +37,27 @@ class EngineDied(HostError):
         self.last_words = last_words
 
 
-class UnknownEngine(HostError, LookupError):
+class InvalidValue(HostError, ValueError):
+    pass
+
+
+class InvalidType(HostError, TypeError):
+    pass
+
+
+class UnknownName(HostError, LookupError):
+    pass
+
+
+class UnknownEngine(UnknownName):
+    pass
+
+
+class WrongState(HostError, RuntimeError):
+    pass
+
+
+class UnreadableFile(HostError, OSError):
     pass
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from polylect.host.errors import InvalidType, InvalidValue
 from polylect.vocab.events import HostCall
 
 SERVER = "host"
@@ -52,21 +53,21 @@ def tool(function: Callable[..., Any]) -> HostTool:
             description and the schema of the tool; arguments are converted to those types.
 
     Raises:
-        TypeError: It has no name, takes arguments that have no name, or has types that JSON does not have.
+        InvalidType: It has no name, takes arguments that have no name, or has types that JSON does not have.
     """
     import msgspec
 
     name = getattr(function, "__name__", "")
     if not name.isidentifier():
-        raise TypeError(f"a tool is a function that has a name, not {function!r}: else write HostTool(name, ...)")
+        raise InvalidType(f"a tool is a function that has a name, not {function!r}: else write HostTool(name, ...)")
     parameters = inspect.signature(function, eval_str=True).parameters.values()
     if odd := [str(each) for each in parameters if each.kind not in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]:
-        raise TypeError(f"a tool is given its arguments by name: {name} cannot have {', '.join(odd)}")
+        raise InvalidType(f"a tool is given its arguments by name: {name} cannot have {', '.join(odd)}")
     types = {each.name: Any if each.annotation is each.empty else each.annotation for each in parameters}
     try:
         schemas, shared = msgspec.json.schema_components(types.values(), ref_template="#/$defs/{name}")
     except TypeError as error:
-        raise TypeError(f"the parameters of {name} need types that JSON has: {error}") from None
+        raise InvalidType(f"the parameters of {name} need types that JSON has: {error}") from None
     schema = {
         "type": "object",
         "properties": dict(zip(types, schemas, strict=True)),
@@ -82,12 +83,12 @@ def tool(function: Callable[..., Any]) -> HostTool:
 
 
 class HostTools:
-    """The tools of one host. Raises ValueError if two have the same name."""
+    """The tools of one host. Raises InvalidValue if two have the same name."""
 
     def __init__(self, tools: Sequence[HostTool]) -> None:
         self._tools = {tool.name: tool for tool in tools}
         if len(self._tools) < len(tools):
-            raise ValueError(f"tools need names of their own: {', '.join(tool.name for tool in tools)}")
+            raise InvalidValue(f"tools need names of their own: {', '.join(tool.name for tool in tools)}")
 
     def offers(self) -> dict[str, Any]:
         """Returns the `offers` of `Hello`, in both forms: as tools, and as a server that has them."""

@@ -7,6 +7,7 @@ a guess.
 
 from msgspec import Struct
 
+from polylect.host.errors import InvalidType, InvalidValue
 from polylect.vocab.content import Usage
 from polylect.vocab.events import BudgetExceeded
 
@@ -21,7 +22,7 @@ class Limits(Struct, frozen=True):
         tokens: Tokens, in and out together.
 
     Raises:
-        ValueError: A limit is below zero.
+        InvalidValue: A limit is below zero.
     """
 
     total: float = 0.0
@@ -31,7 +32,7 @@ class Limits(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if min(self.total, self.idle, self.cost, self.tokens) < 0:
-            raise ValueError(f"a limit is not below zero: {self}")
+            raise InvalidValue(f"a limit is not below zero: {self}")
 
 
 def describe(passed: BudgetExceeded) -> str:
@@ -47,9 +48,9 @@ def describe(passed: BudgetExceeded) -> str:
 
 
 def checked(limits: Limits) -> Limits:
-    """Returns `limits`. Raises TypeError if they are no `Limits`."""
+    """Returns `limits`. Raises InvalidType if they are no `Limits`."""
     if not isinstance(limits, Limits):
-        raise TypeError(f"limits are given as Limits(total=600, cost=0.50), not {limits!r}")
+        raise InvalidType(f"limits are given as Limits(total=600, cost=0.50), not {limits!r}")
     return limits
 
 

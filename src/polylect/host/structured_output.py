@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from polylect.host.errors import EngineDied, SchemaNotMet, TurnFailed
+from polylect.host.errors import EngineDied, InvalidValue, SchemaNotMet, TurnFailed
 from polylect.host.results import Result
 from polylect.vocab import json_schema
 
@@ -79,9 +79,9 @@ class Shape:
         try:
             self.schema: dict[str, Any] = schema if isinstance(schema, dict) else msgspec.json.schema(schema)
         except TypeError:
-            raise ValueError(f"a schema is a type that msgspec knows or a JSON Schema, not {schema!r}") from None
+            raise InvalidValue(f"a schema is a type that msgspec knows or a JSON Schema, not {schema!r}") from None
         if isinstance(schema, dict) and (fault := json_schema.fault_in(schema)):
-            raise ValueError(f"that is no JSON Schema: {fault}")
+            raise InvalidValue(f"that is no JSON Schema: {fault}")
 
     def fault(self, result: Result) -> str:
         """What is wrong with the answer; if nothing is, its value is kept in the result."""

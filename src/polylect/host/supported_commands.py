@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from polylect.dialects.base import HostSide
+from polylect.host.errors import InvalidType, UnknownName
 from polylect.vocab import commands
 from polylect.vocab.commands import Command
 from polylect.vocab.content import File, Image, Rule, Server
@@ -64,7 +65,7 @@ def supports(make: Callable[[], HostSide], word: str) -> bool:
         word: A key of `_SAMPLES`, `query:` and a question (`query:state`), or `mode:` and a mode (`mode:plan`).
 
     Raises:
-        LookupError: There is no such word.
+        UnknownName: There is no such word.
     """
     sample = sample_of(word)
     codec = make()
@@ -77,21 +78,21 @@ def supports(make: Callable[[], HostSide], word: str) -> bool:
 
 
 def sample_of(word: str) -> Command:
-    """Returns a command that stands for `word`. Raises LookupError if there is no such word."""
+    """Returns a command that stands for `word`. Raises UnknownName if there is no such word."""
     word = _ALSO.get(word, word)
     kind, _, rest = word.partition(":")
     sample = _MAKE[kind](rest) if rest and kind in _MAKE else _SAMPLES.get(word)
     if sample is None:
-        raise LookupError(f"there is no word {word!r}; ask for {', '.join(_SAMPLES)}, query:state or mode:plan")
+        raise UnknownName(f"there is no word {word!r}; ask for {', '.join(_SAMPLES)}, query:state or mode:plan")
     return sample
 
 
 def check(command: AnyCommand) -> AnyCommand:
-    """Returns `command`. Raises TypeError if it is none, or has fields of the wrong type."""
+    """Returns `command`. Raises InvalidType if it is none, or has fields of the wrong type."""
     if not isinstance(command, Command):
-        raise TypeError(f"a command is one of polylect.vocab.commands, not {command!r}")
+        raise InvalidType(f"a command is one of polylect.vocab.commands, not {command!r}")
     try:
         msgspec.convert(msgspec.to_builtins(command), type(command))
     except (msgspec.ValidationError, TypeError) as error:
-        raise TypeError(f"{type(command).__name__}: {error}") from None
+        raise InvalidType(f"{type(command).__name__}: {error}") from None
     return command

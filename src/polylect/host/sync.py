@@ -15,6 +15,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from polylect.host import agent as anyone
 from polylect.host import asks, connecting, sessions
+from polylect.host.errors import WrongState
 from polylect.host.results import Result
 from polylect.host.turn import Turn
 from polylect.vocab import answers
@@ -51,24 +52,29 @@ def _waiting(
 
 
 class _LoopThread:
-    """An event loop in a thread of its own, in which an agent lives."""
+    """An event loop in a thread of its own, in which an agent lives. There is none before `start`."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="polylect-host", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="polylect-host", daemon=True)
 
     @property
     def runs(self) -> bool:
         return self._thread.is_alive()
 
     def start(self) -> None:
+        if self._thread.ident is not None:
+            raise WrongState("an agent can be entered once: `connect` makes another one")
+        self._loop = asyncio.new_event_loop()
         self._thread.start()
+
+    def _run(self) -> None:
+        self._loop.run_forever()
 
     def wait(self, work: Coroutine[Any, Any, Value]) -> Value:
         """Do anything of the asynchronous API and wait for it; Ctrl-C ends the waiting, and what was waited for."""
         if not self._thread.is_alive() or threading.current_thread() is self._thread:
             work.close()
-            raise RuntimeError(_WHERE if self._thread.is_alive() else _WHEN)
+            raise WrongState(_WHERE if self._thread.is_alive() else _WHEN)
         doing = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return doing.result()

@@ -15,9 +15,10 @@ from contextlib import suppress
 from typing import Any
 
 from polylect.dialects.base import Successor
-from polylect.host.errors import EngineDied
+from polylect.host.errors import EngineDied, HostError, WrongState
 from polylect.host.link import Link, OnEvent, OnGone
 from polylect.vocab.commands import Command
+from polylect.vocab.errors import PolylectError
 from polylect.vocab.events import Event, Ready, TurnEnded
 
 MakeLink = Callable[[str | None, Mapping[str, Any]], Link]
@@ -91,10 +92,11 @@ class EngineSupervisor:
     async def open(self, session: str | None = "") -> None:
         """Starts an engine that resumes `session`, or begins a new one for None.
 
-        Raises EngineDied or what `handshake` raises, and leaves no engine then.
+        Raises EngineDied, also for an error of an engine in this process, or what `handshake` raises. Then no engine is
+        left.
         """
         if self._link and self._gone is None:
-            raise RuntimeError("this agent has an engine already: `connect` makes another one")
+            raise WrongState("this agent has an engine already: `connect` makes another one")
         self._gone = None
         self.in_new_session = session is None
         memory = self._link.memory(new_session=session is None) if self._link else {}
@@ -107,9 +109,12 @@ class EngineSupervisor:
             await link.close()
             self._gone = death
             raise
-        except BaseException:
+        except BaseException as error:
             await link.close()
             self._gone = link.death()
+            if isinstance(error, PolylectError) and not isinstance(error, HostError):
+                self._gone = EngineDied(str(error), getattr(error, "code", None))  # of an engine in this process
+                raise self._gone from error
             raise
 
     async def current_link(self) -> Link:
