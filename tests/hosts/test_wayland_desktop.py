@@ -9,7 +9,7 @@ import pytest
 
 from engine_process import Frame, Place, Sleepers
 from hosts.desktop import Desktop, environment, read, run
-from machine import within
+from machine import PATIENCE, within
 
 WRITE_AND_RUN = """
 [[reply]]
@@ -113,6 +113,24 @@ def test_row_04_it_speaks_utf8_in_a_bare_environment_and_works_in_its_folder(sta
 def test_row_04_the_key_comes_from_the_variable_of_the_provider(start: Start) -> None:
     """Started without one it fails before `ready`: see row 8."""
     assert start("--provider", "anthropic", ANTHROPIC_API_KEY="sk-test").ready["type"] == "ready"
+
+
+def test_row_04_a_service_that_is_only_named_is_asked_at_its_address(start: Start) -> None:
+    """Desktop passes the name and the key of a service. The proxy sees which host is asked, and refuses."""
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        proxy.settimeout(PATIENCE)
+        address = f"http://127.0.0.1:{proxy.getsockname()[1]}"
+        host = start("--provider", "groq", GROQ_API_KEY="gsk-test", HTTPS_PROXY=address)
+        host.send({"type": "message", "msg_id": "m1", "content": "Hello"})
+        connection, _ = proxy.accept()
+        with connection:
+            assert connection.recv(100).startswith(b"CONNECT api.groq.com:443 ")
+
+
+def test_row_04_a_service_without_its_key_does_not_get_that_of_another(start: Start) -> None:
+    host = start.closed("--provider", "groq", OPENAI_API_KEY="sk-test")
+    assert (host.line(), host.wait()) == (b"", 1)
+    assert "GROQ_API_KEY is not set" in host.errors
 
 
 def test_row_05_the_first_bytes_are_ready_and_a_newline(start: Start) -> None:

@@ -209,6 +209,10 @@ def resolve_settings(options: config.Values, env: dict[str, str], notes: list[st
         raise CannotStart(f"--workspace {workspace}: there is no such folder")
     if path := options.get("api_key_file"):
         options = {**options, "api_key": _key_in(str(path))}
+    if options.get("assistant"):
+        from polylect.app.startup.wayland_services import with_address  # only for that host
+
+        options = with_address(options, env)
     settings = config.gather(options, env, workspace, notes)
     if options.get("assistant") or options.get("host_profile"):
         _add_connectors(settings, env, notes)
