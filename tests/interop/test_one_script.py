@@ -215,8 +215,8 @@ def details(event: Event) -> Iterator[str]:
             yield call
         case e.ToolFinished(call, outcome=outcome):
             yield from (outcome, call)
-        case e.TurnEnded("end", usage):
-            yield f"end {usage.input} in, {usage.output} out"
+        case e.TurnEnded("end", usage, steps):
+            yield f"end {usage.input} in, {usage.output} out, {steps} steps"
         case e.TurnEnded(reason, failure=failure):
             yield from (reason, failure.owner if failure else "")
 
@@ -280,7 +280,7 @@ def test_the_reference_is_the_vocabulary(reference: Conversation) -> None:
         "ContextUsed",
         "StepEnded",
         "CostChanged",
-        "TurnEnded end 20 in, 14 out",
+        "TurnEnded end 20 in, 14 out, 2 steps",
     ]
 
 

@@ -47,7 +47,7 @@ def test_bare_text_gets_its_turn_step_and_block() -> None:
         e.BlockEnded(Text("ab"), **T1),
         e.ReplyEnded("end", **T1),
         e.StepEnded(**T1),
-        e.TurnEnded("end", SMALL, **T1),
+        e.TurnEnded("end", SMALL, 1, **T1),
     ]
 
 
@@ -75,7 +75,7 @@ def test_text_after_a_result_is_a_new_step() -> None:
         e.BlockEnded(Text("b"), **T1),
         e.ReplyEnded("end", **T1),
         e.StepEnded(**T1),
-        e.TurnEnded("end", **T1),
+        e.TurnEnded("end", steps=2, **T1),
     ]
 
 
@@ -131,7 +131,7 @@ def test_a_cancelled_turn_closes_everything_in_it() -> None:
         e.ToolFinished("c1", "Task", "", "cancelled", reason=UNSAID, **T1),
         e.StepEnded(**T1),
         e.AskClosed("a2", "cancelled", **T1),
-        raw[-1],
+        e.TurnEnded("cancelled", steps=1, **T1),
     ]
 
 
@@ -191,7 +191,7 @@ def test_a_turn_nobody_asked_for_ends_when_the_next_begins() -> None:
         e.BlockEnded(Text("by the way"), turn="unasked-1"),
         e.ReplyEnded("end", turn="unasked-1"),
         e.StepEnded(turn="unasked-1"),
-        e.TurnEnded("end", turn="unasked-1"),
+        e.TurnEnded("end", steps=1, turn="unasked-1"),
         e.TurnStarted(**T1),
     ]
 
@@ -295,7 +295,10 @@ def test_a_peer_that_vanished_leaves_nothing_open() -> None:
         e.ReplyEnded("error", **here),
         e.StepEnded(**here),
         e.TurnEnded(
-            "error", failure=Failure("engine_gone", "the engine went away before the turn ended", "engine"), **here
+            "error",
+            steps=1,
+            failure=Failure("engine_gone", "the engine went away before the turn ended", "engine"),
+            **here,
         ),
         e.AgentEnded(False, agent="b"),
         e.AskClosed("a1", "cancelled"),

@@ -4,7 +4,8 @@ json-stream, for one, never says that a step began. Every host side (`dialects/*
 through a `Completer`, so that this is done once for all dialects. For each event that breaks a rule of the grammar, a
 function of that rule adds the missing events, corrects the event or drops it; then the event is tried again.
 
-The invariant: what comes out is grammatical. What was grammatical already passes unchanged.
+The invariant: what comes out is grammatical. What was grammatical already passes unchanged, except that the steps of a
+turn are counted where the engine names no number.
 """
 
 from collections import Counter
@@ -54,6 +55,8 @@ class Completer:
 
     def add(self, event: e.Event) -> list[e.Event]:
         """Returns the events that a raw `event` of the peer becomes; none if it has no place."""
+        if type(event) is e.TurnEnded:
+            event = self._with_steps(event)
         if self._grammar.accept(event) is None:
             return [event]
         self._emit(event)
@@ -64,7 +67,15 @@ class Completer:
         grammar = self._grammar
         if grammar.main.turn:
             failure = Failure("engine_gone", "the engine went away before the turn ended", "engine")
-            self._emit(e.TurnEnded("error", failure=failure, turn=grammar.main.turn, session=grammar.main.session))
+            self._emit(
+                e.TurnEnded(
+                    "error",
+                    steps=grammar.main.steps,
+                    failure=failure,
+                    turn=grammar.main.turn,
+                    session=grammar.main.session,
+                )
+            )
         while len(grammar.agents) > 1:
             self._end_agent(list(grammar.agents.values())[-1], ok=False)
         for ask in list(grammar.asks.values()):
@@ -99,6 +110,11 @@ class Completer:
             self._unasked = self._new_id()
             self._emit(e.TurnStarted(cause="engine", turn=self._unasked, session=event.session))
 
+    def _with_steps(self, event: e.TurnEnded) -> e.TurnEnded:
+        main = self._grammar.main
+        uncounted = not event.steps and event.turn in ("", main.turn)
+        return replace(event, steps=main.steps) if uncounted else event
+
     def _name_turn(self, event: _E) -> _E:
         return replace(event, turn=self._new_id())
 
@@ -120,7 +136,7 @@ class Completer:
 
     def _break_off_turn(self, agent: AgentState) -> None:
         """The engine has gone on, so this one is over. One that nobody asked for has no other end."""
-        ended = e.TurnEnded("end", turn=agent.turn, session=agent.session)
+        ended = e.TurnEnded("end", steps=agent.steps, turn=agent.turn, session=agent.session)
         if agent.turn != self._unasked:
             ended = replace(ended, reason="error", failure=Failure("unsaid", _UNSAID, "engine"))
         self._emit(ended)

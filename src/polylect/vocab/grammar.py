@@ -99,7 +99,7 @@ class Grammar:
             return Rule.TURN_NAMED
         self.turns_over.discard(event.turn)
         agent.turn, agent.session = event.turn, event.session
-        agent.past = set()
+        agent.steps, agent.past = 0, set()
         return None
 
     def _queued_turn_ended(self, event: e.TurnEnded) -> Rule | None:
@@ -137,6 +137,7 @@ class Grammar:
         return None
 
     def _step_started(self, agent: AgentState, event: e.StepStarted) -> Rule | None:
+        agent.steps += 1
         agent.spoken = False
         agent.calls = {}
         return None

@@ -106,6 +106,7 @@ class AgentState(Struct):
         session: The session of its events.
         phase: Where it is.
         turn: The turn that it works in; empty for none.
+        steps: How many steps that turn has had.
         spoken: Whether the reply under way has content.
         block: The kind of the block that is open; None if none is.
         block_call: The id of the call whose arguments are the open block.
@@ -125,6 +126,7 @@ class AgentState(Struct):
     session: str = ""
     phase: Phase = IDLE
     turn: str = ""
+    steps: int = 0
     spoken: bool = False
     block: type[e.TextDelta | e.ThinkingDelta | e.ArgsDelta] | None = None
     block_call: str = ""

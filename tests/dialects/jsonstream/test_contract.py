@@ -79,7 +79,7 @@ def test_a_malformed_line_is_data_and_the_session_goes_on(line: str) -> None:
     assert isinstance(event, MalformedEvent)
     assert event.line == line.encode()
     assert side.outcomes == {"known": 2, "malformed": 1}
-    assert TurnEnded("end", turn="m") in receive(side, '{"type":"text_delta","text":"x","msg_id":"m"}', END)
+    assert TurnEnded("end", steps=1, turn="m") in receive(side, '{"type":"text_delta","text":"x","msg_id":"m"}', END)
 
 
 @pytest.mark.parametrize("kind", UNKNOWN)
@@ -218,7 +218,7 @@ def test_a_newer_engine_with_flags_fields_and_events_of_its_own_works() -> None:
         '"usage_delta":{"input_tokens":1,"output_tokens":2}}',
     )
     assert TextDelta("Hi", turn="m") in events
-    assert events[-2:] == [TurnEnded("end", Usage(1, 2), turn="m"), Settled()]
+    assert events[-2:] == [TurnEnded("end", Usage(1, 2), 1, turn="m"), Settled()]
 
 
 def test_an_older_engine_without_flags_and_words_of_today_works() -> None:

@@ -134,7 +134,7 @@ def test_the_state_is_asked_for_until_nothing_runs() -> None:
 def test_an_engine_that_says_when_a_turn_is_over_is_believed(frame: dict[str, Any]) -> None:
     talk = prompted()
     talk.hear(START, *said(reply(text("a"))), end())
-    assert talk.hear(frame, only=ENDS) == [TurnEnded("end", SPENT, **T), Settled()]
+    assert talk.hear(frame, only=ENDS) == [TurnEnded("end", SPENT, 1, **T), Settled()]
     assert talk.state(IDLE, only=ENDS) == [], "and only once"
 
 
@@ -320,7 +320,7 @@ def test_a_prompt_that_interrupts_ends_the_first() -> None:
     assert [(frame["type"], frame["id"]) for frame in talk.sent] == [("abort_and_prompt", "t2")]
     aborted = reply(stop="aborted")
     heard = talk.hear(*said(aborted), end(aborted), answer("t2", "abort_and_prompt"), START, only=(*ENDS, Reply))
-    assert heard == [TurnEnded("cancelled", SPENT, **T), Reply("r2"), TurnStarted(turn="t2")]
+    assert heard == [TurnEnded("cancelled", SPENT, 1, **T), Reply("r2"), TurnStarted(turn="t2")]
 
 
 def test_pi_is_stopped_first_and_then_prompted() -> None:
@@ -361,7 +361,7 @@ def test_cancel_ends_what_waits_and_is_answered_when_the_turn_has_ended() -> Non
     talk.hear(*said(aborted), end(aborted))
     [asked] = talk.sent
     heard = talk.hear(answer(abort["id"], "abort"), answer(asked["id"], "get_state", IDLE), only=(*ENDS, Reply))
-    assert heard == [Reply("stop"), TurnEnded("cancelled", SPENT, **T), Settled()]
+    assert heard == [Reply("stop"), TurnEnded("cancelled", SPENT, 1, **T), Settled()]
 
 
 def test_cancel_is_a_no_op_while_nothing_runs() -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dialects.pair import env
 from polylect.dialects.jsonstream.host.codec import HostSide
@@ -118,7 +119,7 @@ WORDS = '{"type":"text_delta","msg_id":"m","text":"Hi"}'
 def test_a_service_that_failed_was_asked_so_there_was_a_step() -> None:
     error = '{"type":"error","error":{"code":"provider_error","message":"busy","retryable":true}}'
     end = END.replace("stop", "error")
-    failed = TurnEnded("error", failure=Failure("provider_error", "busy", "provider", True), turn="m")
+    failed = TurnEnded("error", steps=1, failure=Failure("provider_error", "busy", "provider", True), turn="m")
     broken = [ReplyEnded("error", error="busy", turn="m"), StepEnded(turn="m")]
     start = '{"type":"stream_start","msg_id":"m"}'
     assert hear(host(READY, start), error, end) == [StepStarted(turn="m"), *broken, failed, Settled()]
@@ -130,7 +131,7 @@ def test_a_service_that_failed_was_asked_so_there_was_a_step() -> None:
     result = f'{{"type":"tool_result",{call},"status":"success","output":"","output_type":"text"}}'
     told = hear(host(*ASKED, f'{{"type":"tool_running",{call}}}'), result, error, end)[1:]
     before = [ReplyEnded("calls", turn="m"), StepEnded(turn="m")]
-    assert told == [*before, StepStarted(turn="m"), *broken, failed, Settled()]
+    assert told == [*before, StepStarted(turn="m"), *broken, replace(failed, steps=2), Settled()]
 
 
 def test_what_a_turn_cost_is_told_when_its_last_step_is_over() -> None:
@@ -140,7 +141,7 @@ def test_what_a_turn_cost_is_told_when_its_last_step_is_over() -> None:
         ReplyEnded("end", turn="m"),
         StepEnded(turn="m"),
         CostChanged(Usage(cost=1.0)),
-        TurnEnded("end", turn="m"),
+        TurnEnded("end", steps=1, turn="m"),
         Settled(),
     ]
     assert hear(side, COST) == [CostChanged(Usage(cost=1.0))], "some engines tell it after the end"

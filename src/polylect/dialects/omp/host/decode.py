@@ -69,8 +69,6 @@ class EventReader:
 
     def _read_main(self, kind: str, frame: Fields) -> list[e.Event]:
         events = self.main.read(kind, frame)
-        if kind == "turn_start":
-            self.tracker.step()
         self.tracker.spent(self.main.take_usage())
         return events
 

@@ -38,7 +38,6 @@ class TurnTracker:
         self._doubtful = False
         self._idle = 0
         self._usage = Usage()
-        self._steps = 0
 
     @property
     def ending(self) -> bool:
@@ -55,11 +54,8 @@ class TurnTracker:
         prompted = bool(self.sent)
         self.turn = self.sent.pop(0) if prompted else self._new_id()
         self.accepted.discard(self.turn)
-        self._usage, self._steps, self.stopped, self.needs_state = Usage(), 0, False, False
+        self._usage, self.stopped, self.needs_state = Usage(), False, False
         return [*ended, e.TurnStarted("prompt" if prompted else "engine", turn=self.turn)]
-
-    def step(self) -> None:
-        self._steps += 1
 
     def spent(self, usage: Usage) -> None:
         self._usage += usage
@@ -119,7 +115,7 @@ class TurnTracker:
             last = e.TurnEnded("cancelled")
         if last.usage == Usage():
             last = replace(last, usage=self._usage)
-        event = replace(last, steps=last.steps or self._steps, turn=self.turn)
+        event = replace(last, turn=self.turn)
         self.turn, self._end = "", None
         self._goes_on = self.needs_state = self.stopped = False
         return [event]
