@@ -188,6 +188,12 @@ def test_a_path_is_judged_whatever_the_parameter_is_called(tmp_path: Path, param
     assert [event.outcome for event in both.of(ToolFinished)] == ["denied"]
 
 
+@pytest.mark.parametrize("args", [{"cmd": "rm x"}, {"command": "rm x", "cmd": "true"}])
+def test_a_command_is_judged_whatever_the_parameter_is_called(tmp_path: Path, args: dict[str, Any]) -> None:
+    talk = called(tmp_path, "ExecCommand", args, deny=("Bash(rm:*)",))
+    assert [(event.name, event.outcome) for event in talk.of(ToolFinished)] == [("Bash", "denied")]
+
+
 def test_what_a_host_changes_is_judged_under_the_tools_own_parameters(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("s3cr3t")
     (tmp_path / "open").write_text("open")

@@ -31,6 +31,10 @@ def test_what_is_asked_for_cannot_hide_itself(args: dict[str, Any]) -> None:
     assert "\\x1b[8mhidden" in "".join(text.split())
 
 
+def test_the_command_of_an_ask_is_shown_as_such_also_for_aionrs() -> None:
+    assert printed(call_preview("ExecCommand", {"cmd": "ls -l"})) == printed(call_preview("Bash", {"command": "ls -l"}))
+
+
 def test_what_is_not_shown_of_it_is_said_to_be_missing() -> None:
     text = printed(call_preview("Write", {"content": "line\n" * 99 + "the end"}))
     assert "… 60 more lines" in text

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from polylect.vocab import events as e
 from polylect.vocab.escape import escape_controls
+from polylect.vocab.tool_names import command_of
 
 _MAX_OUTPUT_LINES = 16
 _MAX_PREVIEW_LINES = 40
@@ -137,7 +138,7 @@ def call_preview(name: str, args: dict[str, Any]) -> RenderableType:
     """What a call would do, for the person who has to allow it. Says how many lines are left out."""
     if isinstance(old := args.get("old_string"), str) and isinstance(new := args.get("new_string"), str):
         return _diff([*(f"-{line}" for line in old.split("\n")), *(f"+{line}" for line in new.split("\n"))])
-    if isinstance(command := args.get("command"), str):
+    if (command := command_of(name, args)) is not None:
         return Syntax(escape_controls(command), "bash", background_color="default", word_wrap=True)
     if isinstance(content := args.get("content"), str):
         return _diff([f"+{line}" for line in content.split("\n")])

@@ -9,7 +9,8 @@ such name stands for one built-in tool: `engine/turn/calls.py` gives a call the 
 sees it, and rules, settings and hook matchers mean the tool, whichever of its names they use.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 EXIT_PLAN = "ExitPlanMode"
 """Presents a plan; the gate treats it on its own: it always asks, and leaving plan mode is its purpose."""
@@ -27,9 +28,13 @@ OTHER_NAMES = {
     "TaskStop": "KillBash",
     "TaskOutput": "BashOutput",
     "NotebookRead": "Read",
+    "ExecCommand": "Bash",
+    "ViewImage": "Read",
     "find": "Glob",
 }
-"""Names of Claude Code (older and newer ones), omp and pi, and what we call these tools."""
+"""Names of Claude Code (older and newer ones), aionrs, omp and pi, and what we call these tools."""
+_COMMANDS = {"ExecCommand": "cmd"}
+"""What other engines call the argument of a tool that is the shell command; all others call it `command`."""
 _OWN_NAMES = {name.casefold(): own for name, own in ({name: name for name in BUILTIN} | OTHER_NAMES).items()}
 _AGENTS = ("Agent", "Spawn")
 """Two forms of one tool; an engine has one of them."""
@@ -64,6 +69,12 @@ def names_of(name: str) -> list[str]:
     """Every name of the tool called `name`, that one first: what a hook's matcher may use."""
     known = (*_AGENTS, *OTHER_NAMES)
     return [name, *(other for other in known if other != name and same_tool(other, name))]
+
+
+def command_of(name: str, args: Mapping[str, Any]) -> str | None:
+    """The shell command that the tool called `name` of any engine would run with `args`; None if it runs none."""
+    command = args.get(_COMMANDS.get(name, "command"))
+    return command if isinstance(command, str) else None
 
 
 def remark(tool: str, ignored: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine_process import PATIENCE, Place, Sleepers, eventually
+from peers.programs import path_with
 
 WRITES = """
 [[reply]]
@@ -117,6 +118,16 @@ def test_a_short_name_does_not_allow_a_tool_of_a_server(place: Place, engine: st
     ran = subprocess.run(words, env=place.env, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (ran.returncode, ran.stdout) == (3, "done\n"), ran.stderr
     assert "denied: echo" in ran.stderr or "denied: mcp__tracker__echo" in ran.stderr
+
+
+@pytest.mark.parametrize(("rule", "code"), [("Bash(touch:*)", 0), ("Bash(ls:*)", 3)])
+def test_a_rule_for_commands_holds_for_the_tool_of_aionrs(place: Place, rule: str, code: int) -> None:
+    words = [sys.executable, "-m", "polylect", "run", "run touch made.txt", "--engine", "aionrs", "--allow", rule]
+    env = {**place.env, "PATH": path_with("aionrs", place.workspace.parent / "bin")}
+    ran = subprocess.run(
+        words, cwd=place.workspace, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert (ran.returncode, (place.workspace / "made.txt").exists()) == (code, code == 0), ran.stderr
 
 
 def test_the_reason_of_a_denial_names_the_rule_that_wanted_a_question(place: Place) -> None:

@@ -11,9 +11,8 @@ from polylect.host.asks import Ask, Verdict
 from polylect.permissions.gate import ProposedCall, verdict
 from polylect.permissions.rules import parse
 from polylect.vocab.content import Category, Rule
+from polylect.vocab.tool_names import command_of, own_name
 
-_NAMES = {"bash": "Bash", "read": "Read", "write": "Write", "edit": "Edit", "grep": "Grep", "find": "Glob"}
-"""Names that other engines give to tools, and the names that rules use."""
 _CATEGORIES: dict[str, Category] = {"Bash": "exec", "Read": "info", "Grep": "info", "Glob": "info"}
 _CATEGORIES |= {"Write": "edit", "Edit": "edit", "MultiEdit": "edit", "NotebookEdit": "edit"}
 NOBODY_TO_ASK = "nobody is there to be asked"
@@ -52,11 +51,12 @@ def answer_by_rules(allow: Sequence[str], deny: Sequence[str], cwd: str) -> Call
 
 def _proposed_call(ask: Ask, cwd: str) -> ProposedCall:
     of_server = ask.category == "mcp" or ask.name.startswith("mcp__")
-    name = ask.name if of_server else _NAMES.get(ask.name, ask.name)
+    name = ask.name if of_server else own_name(ask.name)
     named_paths = [ask.args[key] for key in _PATHS if isinstance(ask.args.get(key), str)]
     paths = tuple(os.path.realpath(os.path.join(cwd, path)) for path in named_paths)
     outside = tuple(path for path in paths if os.path.commonpath([path, cwd]) != cwd)
     if of_server:
         long_name = name if name.startswith("mcp__") else ""
         return ProposedCall(name, "mcp", ask.args, outside, paths, long_name, origin="mcp")
-    return ProposedCall(name, _CATEGORIES.get(name, ask.category), ask.args, outside, paths)
+    args = {**ask.args, "command": command_of(ask.name, ask.args)}
+    return ProposedCall(name, _CATEGORIES.get(name, ask.category), args, outside, paths)

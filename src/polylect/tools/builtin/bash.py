@@ -7,7 +7,7 @@ file. With `run_in_background` the call returns at once, and BashOutput and Kill
 
 import asyncio
 import codecs
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, cast
 
 from msgspec import Meta, Struct, defstruct
@@ -52,7 +52,8 @@ class Bash(TypedTool[Arguments]):
     category: Category = "exec"
     text = TEXT
     arguments = Arguments
-    ignored = ("dangerouslyDisableSandbox",)
+    other_parameters: Mapping[str, str] = {"cmd": "command"}
+    ignored = ("dangerouslyDisableSandbox", "shell")
 
     def __init__(self, background: Background, sandbox: Sandbox | None = None, limits: CommandLimits = _USUAL) -> None:
         if limits != _USUAL:
