@@ -17,7 +17,7 @@ from engine_process import Place
 from polylect.engine.commands.prompt_files import find_prompt_files
 from polylect.engine.context import attachments
 from polylect.engine.context.attachments import AttachmentError
-from polylect.engine.context.instructions import instructions
+from polylect.engine.context.instructions import InstructionFiles
 from polylect.permissions.rulebook import reading_fault
 from polylect.permissions.rules import parse
 from polylect.system.plain_files import open_resolved
@@ -155,7 +155,7 @@ def test_what_was_checked_is_what_is_read(tmp_path: Path, way: str, what: str) -
 
     def look() -> str:
         if way == "instructions":
-            return "".join(one.text for one in instructions(str(work), {"HOME": str(tmp_path)}, fault))
+            return "".join(one.text for one in InstructionFiles(str(work), {"HOME": str(tmp_path)}).read(fault))
         if way == "command":
             files = find_prompt_files((str(tmp_path), str(work)), fault=fault)
             return "".join(file.text for file in files.values())

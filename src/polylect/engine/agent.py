@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
+from polylect.engine.context.instructions import InstructionFiles
 from polylect.engine.context.prompt import system_prompt
 from polylect.engine.hooks import EngineHookContext, NoHooks
 from polylect.engine.host_calls import HostCalls
@@ -104,6 +105,10 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         self.emit = self.callbacks.emit
         own_folders = [os.path.realpath(path) for path in (self.settings.workspace, *self.settings.folders)]
         self._folders: list[str] = parent._folders if parent else own_folders
+        self.home: str = parent.home if parent else os.path.realpath(os.path.expanduser("~"))
+        self._instruction_files: InstructionFiles = (
+            parent._instruction_files if parent else InstructionFiles(self.settings.workspace, os.environ)
+        )
         self.hooks = parent.hooks if parent else self.hooks
         self.asks: Asks = parent.asks if parent else Asks()
         self.host_calls: HostCalls = parent.host_calls if parent else HostCalls(self.new_id)
@@ -135,14 +140,14 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         """The rules of the configuration, plus read access to long outputs that earlier processes stored."""
         settings = self.settings
         texts = {"deny": settings.deny, "ask": settings.ask, "allow": settings.allow}
-        rules = Rulebook(rules_in(texts, settings.workspace, home()))
+        rules = Rulebook(rules_in(texts, settings.workspace, self.home))
         for folder in spill_folders(self.session.store):
             rules.add(Rule("path", folder, write=False))
         return rules
 
     def read_rules(self, texts: Any) -> list[Rule]:
         """Parse permission rules in the form a host sends them. Raises BadRule."""
-        return rules_in(texts, self.settings.workspace, home())
+        return rules_in(texts, self.settings.workspace, self.home)
 
     def take_command_notice(self) -> str:
         """The notice for the first command that this agent or a sub-agent runs; empty at every later call."""
@@ -159,10 +164,10 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
 
     def usable(self) -> dict[str, Tool]:
         """The tools that exist in the current mode and with the current model, by name."""
-        return {name: tool for name, tool in self.tools.items() if self._exists(tool)}
-
-    def _exists(self, tool: Tool) -> bool:
         mode = self.mode
+        return {name: tool for name, tool in self.tools.items() if self._exists(tool, mode)}
+
+    def _exists(self, tool: Tool, mode: Mode) -> bool:
         if getattr(tool, "by_service", False) and not self.provider.info(self.settings.model).web_search:
             return False
         return mode in getattr(tool, "modes", (mode,))
@@ -170,7 +175,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
     def tool(self, name: str) -> Tool | None:
         """The tool of this name, or None if there is none in the current mode and with the current model."""
         tool = self.tools.get(name)
-        return tool if tool is not None and self._exists(tool) else None
+        return tool if tool is not None and self._exists(tool, self.mode) else None
 
     def tool_name(self, name: str) -> str:
         """The name of the tool that a model means by this one; see `vocab/tool_names.py`."""
@@ -198,7 +203,8 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
 
     def system(self) -> str:
         settings = self.settings
-        return system_prompt(settings.workspace, settings.system_prompt, self.session.contexts, self.reading_fault)
+        files = self._instruction_files.read(self.reading_fault)
+        return system_prompt(settings.workspace, settings.system_prompt, self.session.contexts, files)
 
     def prompt_tokens(self) -> tuple[int, int]:
         """Estimated tokens of the system prompt and of the tool descriptions."""
@@ -259,7 +265,3 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         else:
             self.parent._charge_parents(reply, usage, request)
             self.parent.session.add_messages("", replace(reply, content=(), stop=None), request=request)
-
-
-def home() -> str:
-    return os.path.realpath(os.path.expanduser("~"))

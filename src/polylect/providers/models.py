@@ -51,7 +51,7 @@ class Catalogue:
 
     def __init__(self, own: Mapping[str, Any] | None = None, prices: Mapping[str, Any] | None = None) -> None:
         self._own: dict[str, Row] = {}
-        self._infos: dict[str, ModelInfo] = {}
+        self._prices: dict[str, Price | None] = {}
         try:
             for name, values in (own or {}).items():
                 self._own[name] = msgspec.convert({**asdict(self._base(name)), **values}, Row)
@@ -79,27 +79,27 @@ class Catalogue:
         return rows.get(name) or replace(rows.get(longest(rows, bare(name))) or Row(), price=None)
 
     def info(self, model: str) -> ModelInfo:
-        """Asked for several times with every request, so looked up once."""
-        if (model_info := self._infos.get(model)) is None:
-            row, price = self.row(model), self._price(model)
-            read, written = price[:2] if price else (None, None)
-            limits = (row.window, row.max_output, row.thinking, row.effort_levels, row.images)
-            if read is None or written is None:
-                model_info = ModelInfo(model, *limits)
-            else:
-                model_info = ModelInfo(model, *limits, priced=True, prices=(read, written))
-            self._infos[model] = model_info
-        return model_info
+        row, price = self.row(model), self._price(model)
+        read, written = price[:2] if price else (None, None)
+        limits = (row.window, row.max_output, row.thinking, row.effort_levels, row.images)
+        if read is None or written is None:
+            return ModelInfo(model, *limits)
+        return ModelInfo(model, *limits, priced=True, prices=(read, written))
 
     def with_cost(self, model: str, done: ReplyDone) -> ReplyDone:
         """The end of a reply with its price, if that is known."""
         return replace(done, usage=replace(done.usage, cost=self._cost(model, done.usage)))
 
     def _price(self, model: str) -> Price | None:
-        """A price belongs to one model and its dated versions only: `gpt-4o-audio` is not `gpt-4o`."""
-        rows = self.rows
-        row = rows.get(model) or next((rows[name] for name in rows if is_version(model, name)), None)
-        return row.price if row else None
+        """A price belongs to one model and its dated versions only: `gpt-4o-audio` is not `gpt-4o`.
+
+        Every reply needs it, so it is looked up once.
+        """
+        if model not in self._prices:
+            rows = self.rows
+            row = rows.get(model) or next((rows[name] for name in rows if is_version(model, name)), None)
+            self._prices[model] = row.price if row else None
+        return self._prices[model]
 
     def _cost(self, model: str, usage: Usage) -> float | None:
         prices = self._price(model)

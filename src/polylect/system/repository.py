@@ -29,9 +29,10 @@ def find_repository(folder: str) -> Repository | None:
         device = os.stat(folder).st_dev
         while True:
             place = os.path.join(folder, ".git")
-            if is_git_directory(place):
+            kind = _kind(place)
+            if kind == stat.S_IFDIR and is_git_directory(place):
                 return _if_owned(folder, place, place)
-            if _is_file(place):
+            if kind == stat.S_IFREG:
                 git = _git_folder_of(place)  # git looks no further, wherever the file leads
                 return _if_owned(folder, place, git) if is_git_directory(git) else None
             if folder == (folder := os.path.dirname(folder)) or os.stat(folder).st_dev != device:
@@ -98,19 +99,24 @@ def _is_owned(path: str) -> bool:
     return owner == user or (sudo.isdecimal() and owner == int(sudo))
 
 
-def _is_file(path: str) -> bool:
+def _kind(path: str) -> int:
+    """Which kind of file this is, as the constants of `stat` name them; 0 if there is none."""
     try:
-        return stat.S_ISREG(os.stat(path).st_mode)
+        return stat.S_IFMT(os.stat(path).st_mode)
     except OSError:
-        return False
+        return 0
 
 
 def read_line(path: str) -> str:
     """The text of a small file of git's; empty if it is not there, or is a pipe."""
     try:
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return ""
-            return file.read(_MOST).decode("utf-8", "replace").strip().replace("\0", "?")
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
         return ""
+    try:
+        text = os.read(file, _MOST) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+    except OSError:
+        text = b""
+    finally:
+        os.close(file)
+    return text.decode("utf-8", "replace").strip().replace("\0", "?")

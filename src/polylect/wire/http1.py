@@ -5,6 +5,7 @@ in many, in 1xx responses, in chunk extensions or in trailers. The model client 
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import httptools
 from msgspec import Struct
@@ -30,6 +31,7 @@ MAX_HEADER = 64 * 1024
 MAX_HEADERS = 1000
 
 
+@lru_cache(maxsize=16)
 def parse_url(text: str) -> Url:
     """The parts of an address. Raises ValueError for anything but http and https."""
     scheme, mark, rest = text.strip().partition("://")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from polylect.engine.context.instructions import DEEPEST, MOST, MOST_OF_ALL, MOST_PLACES, Instruction, instructions
+from polylect.engine.context.instructions import DEEPEST, MOST, MOST_OF_ALL, MOST_PLACES, Instruction, InstructionFiles
 from repositories import make_git_directory, make_repository
 
 SECRET = "-----BEGIN KEY-----"
@@ -34,7 +34,7 @@ class House:
     @property
     def entries(self) -> list[Instruction]:
         env = {"HOME": str(self.home), "XDG_CONFIG_HOME": str(self.home / "settings")}
-        return instructions(str(self.workspace), env)
+        return InstructionFiles(str(self.workspace), env).read()
 
     @property
     def texts(self) -> list[tuple[str, str]]:
@@ -98,7 +98,7 @@ def test_without_a_repository_only_the_workspace_is_asked(tmp_path: Path, fake: 
     make_fake(tmp_path / ".git", fake)
     (tmp_path / "AGENTS.md").write_text("anybody may have put this here")
     (tmp_path / "above" / "AGENTS.md").write_text("ours")
-    loaded = instructions(str(tmp_path / "above"), {"HOME": str(tmp_path / "home")})
+    loaded = InstructionFiles(str(tmp_path / "above"), {"HOME": str(tmp_path / "home")}).read()
     assert [one.text for one in loaded] == ["ours"]
 
 
@@ -226,7 +226,23 @@ def test_a_worktree_is_a_repository_too(house: House) -> None:
     house.write("home/tree/part/AGENTS.md", "part")
     (house.home / "tree" / ".git").write_text(f"gitdir: {git}\n")
     env = {"HOME": str(house.home)}
-    assert [one.text for one in instructions(str(house.home / "tree" / "part"), env)] == ["root", "part"]
+    files = InstructionFiles(str(house.home / "tree" / "part"), env)
+    assert [one.text for one in files.read()] == ["root", "part"]
+
+
+def test_what_changes_between_two_prompts_is_seen(house: House) -> None:
+    files = InstructionFiles(str(house.workspace), {"HOME": str(house.home)})
+    house.project("AGENTS.md", "root")
+    house.project("part/AGENTS.md", "part")
+    assert [one.text for one in files.read()] == ["root", "part"]
+    house.project("part/AGENTS.md", "port")
+    assert [one.text for one in files.read()] == ["root", "port"]
+    head = house.repository / ".git" / "HEAD"
+    head.rename(head.with_name("gone"))
+    assert [one.text for one in files.read()] == ["port"]
+    head.with_name("gone").rename(head)
+    house.write("home/.claude/CLAUDE.md", "own")
+    assert [one.text for one in files.read()] == ["own", "root", "port"]
 
 
 def test_what_rules_deny_is_not_told(house: House) -> None:
@@ -237,6 +253,7 @@ def test_what_rules_deny_is_not_told(house: House) -> None:
     house.project("open.txt", "open")
     env = {"HOME": str(house.home)}
     denied = str(house.repository / "secrets")
-    loaded = instructions(str(house.workspace), env, lambda path: "denied" if path.startswith(denied) else "")
+    files = InstructionFiles(str(house.workspace), env)
+    loaded = files.read(lambda path: "denied" if path.startswith(denied) else "")
     assert [one.text for one in loaded] == ["Read @secrets/key.txt and @link.txt and @open.txt", "", "open"]
     assert [one.fault for one in loaded] == ["", "denied", ""]

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-import pytest
-
+from polylect.engine.context.instructions import InstructionFiles
 from polylect.engine.context.prompt import system_prompt
 
 
@@ -15,14 +14,14 @@ def test_the_model_is_told_where_it_works_what_is_wanted_and_what_came_before(tm
     )
 
 
-def test_the_model_is_told_what_the_person_and_the_project_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_is_told_what_the_person_and_the_project_say(tmp_path: Path) -> None:
     home, workspace = tmp_path / "home", tmp_path / "workspace"
     (home / ".claude").mkdir(parents=True)
     workspace.mkdir()
-    monkeypatch.setenv("HOME", str(home))
     (home / ".claude" / "CLAUDE.md").write_text("be brief\n")
     (workspace / "AGENTS.md").write_text("use tabs\n")
-    assert system_prompt(str(workspace), "", []).endswith(
+    files = InstructionFiles(str(workspace), {"HOME": str(home)}).read()
+    assert system_prompt(str(workspace), "", [], files).endswith(
         f"Instructions for every project of this person, from {home}/.claude/CLAUDE.md:\n\nbe brief\n\n"
         f"Instructions for this project, from {workspace}/AGENTS.md:\n\nuse tabs"
     )

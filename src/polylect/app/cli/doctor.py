@@ -19,7 +19,7 @@ from polylect.app.cli.terminal import print_error, print_line
 from polylect.app.startup import config
 from polylect.app.startup.args import FLAGS, UsageError, parse
 from polylect.app.startup.start import sessions_root
-from polylect.engine.context.instructions import instructions
+from polylect.engine.context.instructions import InstructionFiles
 from polylect.extensions.discovery import files_in, has_installed, installed_extensions
 from polylect.permissions.rulebook import reading_fault, rules_in
 from polylect.permissions.rules import BadRule
@@ -177,7 +177,7 @@ def _instructions(settings: config.Values, env: dict[str, str], workspace: str) 
         rules = rules_in(rule_texts, workspace, env.get("HOME") or os.path.expanduser("~"))
     except BadRule:
         return  # the engine would not start, which is reported above
-    for file in instructions(workspace, env, partial(reading_fault, rules)):
+    for file in InstructionFiles(workspace, env).read(partial(reading_fault, rules)):
         if file.fault:
             yield "note", "instructions", f"{file.path} is not told to the model: {file.fault}"
         else:

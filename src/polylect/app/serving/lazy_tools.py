@@ -1,6 +1,6 @@
 """Loads the standard tools at their first use, so that a host gets its first answers 6 ms sooner."""
 
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, ItemsView, Iterator, MutableMapping
 from functools import cached_property
 
 from polylect.vocab.ports import Tool
@@ -34,3 +34,6 @@ class LazyTools(MutableMapping[str, Tool]):
 
     def __len__(self) -> int:
         return len(self._tools)
+
+    def items(self) -> ItemsView[str, Tool]:  # the inherited one takes 20 us of every request
+        return self._tools.items()

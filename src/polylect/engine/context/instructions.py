@@ -38,22 +38,35 @@ class Instruction(Struct, frozen=True):
     fault: str = ""
 
 
-def instructions(workspace: str, env: Mapping[str, str], fault: Fault = no_fault) -> list[Instruction]:
-    """All instruction files in order.
+class InstructionFiles:
+    """The instruction files of one workspace. Where to look is resolved once; the files are read at each `read`.
 
-    `env` has HOME, XDG_CONFIG_HOME and CLAUDE_CONFIG_DIR. `fault` returns why a resolved path must not be read, or
-    nothing. Files that do not exist are not listed.
+    `env` has HOME, XDG_CONFIG_HOME and CLAUDE_CONFIG_DIR.
     """
-    reading = _Reading(os.path.realpath(env.get("HOME") or os.path.expanduser("~")), fault)
-    settings = env.get("XDG_CONFIG_HOME") or ""
-    settings = settings if os.path.isabs(settings) else os.path.join(reading.home, ".config")
-    for path in (os.path.join(settings, "polylect", "AGENTS.md"), user_path(reading.home, ".claude/CLAUDE.md", env)):
-        reading.add_file(path, root="", whose="every project of this person")
-    folders = folders_from_root(os.path.realpath(workspace))
-    for folder in folders:
-        for name in NAMES:
-            reading.add_file(os.path.join(folder, name), root=folders[0])
-    return reading.files
+
+    def __init__(self, workspace: str, env: Mapping[str, str]) -> None:
+        self._workspace = os.path.realpath(workspace)
+        self._home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
+        settings = env.get("XDG_CONFIG_HOME") or ""
+        settings = settings if os.path.isabs(settings) else os.path.join(self._home, ".config")
+        self._own = (
+            os.path.join(settings, "polylect", "AGENTS.md"),
+            user_path(self._home, ".claude/CLAUDE.md", env),
+        )
+
+    def read(self, fault: Fault = no_fault) -> list[Instruction]:
+        """All instruction files in order. Files that do not exist are not listed.
+
+        `fault` returns why a resolved path must not be read, or nothing.
+        """
+        reading = _Reading(self._home, fault)
+        for path in self._own:
+            reading.add_file(path, root="", whose="every project of this person")
+        folders = folders_from_root(self._workspace)
+        for folder in folders:
+            for name in NAMES:
+                reading.add_file(os.path.join(folder, name), root=folders[0])
+        return reading.files
 
 
 class _Reading:

@@ -3,13 +3,11 @@
 `Agent.system` calls it for every model request, so that changes of instruction files take effect at once.
 """
 
-import os
 import platform
 from collections.abc import Sequence
 from datetime import date
 
-from polylect.engine.commands.prompt_files import Fault, no_fault
-from polylect.engine.context.instructions import instructions
+from polylect.engine.context.instructions import Instruction
 
 _WHO = """\
 You are polylect, a coding agent. You work on the files of one workspace through tools, on behalf of a person who \
@@ -25,21 +23,16 @@ Work this way:
 """
 
 
-def system_prompt(workspace: str, custom: str, contexts: Sequence[str], fault: Fault = no_fault) -> str:
+def system_prompt(workspace: str, custom: str, contexts: Sequence[str], files: Sequence[Instruction] = ()) -> str:
     """The system prompt.
 
-    `custom` is text of the host or the settings, `contexts` what was added to the session, `fault` returns why a file
-    must not be read.
+    `custom` is text of the host or the settings, `contexts` what was added to the session, `files` the instructions.
     """
     where = f"Workspace: {workspace}\nSystem: {platform.system()}\nToday: {date.today().isoformat()}"
-    parts = [_WHO, where, *_instructions(workspace, fault)]
+    instructions = [f"Instructions for {one.whose}, from {one.path}:\n\n{one.text}" for one in files if one.text]
+    parts = [_WHO, where, *instructions]
     if custom:
         parts.append(custom)
     if contexts:
         parts.append("Context from before this conversation:\n\n" + "\n\n".join(contexts))
     return "\n\n".join(parts)
-
-
-def _instructions(workspace: str, fault: Fault) -> list[str]:
-    files = instructions(workspace, os.environ, fault)
-    return [f"Instructions for {one.whose}, from {one.path}:\n\n{one.text}" for one in files if one.text]

@@ -19,7 +19,7 @@ from msgspec.structs import force_setattr, replace
 
 from polylect.apis import arguments
 from polylect.apis.faults import too_many_calls
-from polylect.engine.agent import Agent, home
+from polylect.engine.agent import Agent
 from polylect.engine.context.output_cleanup import clean_output
 from polylect.engine.turn.budget import Meter
 from polylect.permissions.gate import ProposedCall, Verdict, verdict
@@ -312,7 +312,7 @@ class Calls:
         roots = self._agent.roots(tool.category)
         hidden = tuple(path for path in touched if worker.hides(path, roots))
         outside = tuple(p for p in touched if p not in hidden and not any(is_below(p, root) for root in roots))
-        guarded = tuple(path for path in touched if decides_what_runs(path, settings.workspace, roots, home()))
+        guarded = tuple(p for p in touched if decides_what_runs(p, settings.workspace, roots, self._agent.home))
         unwritable = tuple(path for path in outside if not worker.lets_change(path, roots))
         named = getattr(tool, "long_name", "")
         proposed = ProposedCall(

@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 
 import msgspec
-from msgspec.structs import replace
 
 from polylect.apis.anthropic_messages import StreamParser, encode_message, request_body
 from polylect.apis.encoded_history import EncodedHistories
@@ -16,7 +15,7 @@ from polylect.providers.http.error_kinds import Service
 from polylect.providers.http.exchange import HttpProvider, Question, converse
 from polylect.providers.http.retry import Retries
 from polylect.providers.settings import ProviderSettings
-from polylect.vocab.ports import ModelEvent, ModelInfo, ModelRequest, Provider
+from polylect.vocab.ports import ModelEvent, ModelRequest, Provider
 from polylect.wire import sse
 
 BASE_URL = "https://api.anthropic.com"
@@ -40,10 +39,9 @@ class Anthropic(HttpProvider):
             **_custom_headers(settings.find("ANTHROPIC_CUSTOM_HEADERS")),
         }
         self._encoded_histories = EncodedHistories(encode_message)
-        self._searches = bool(settings.extra.get("web_search", self._base == messages_url(BASE_URL)))
 
-    def info(self, model: str) -> ModelInfo:
-        return replace(super().info(model), web_search=self._searches)
+    def _searches_web(self, model: str) -> bool:
+        return bool(self._settings.extra.get("web_search", self._base == messages_url(BASE_URL)))
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
         encoded = self._encoded_histories.pop(request.messages)

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from polylect.apis.faults import unreadable
 from polylect.providers.http.client import Answer, Client
@@ -60,9 +61,17 @@ class HttpProvider:
         self._base = base
         self._client = Client.of(settings)
         self._models = Catalogue.of(settings)
+        self._infos: dict[str, ModelInfo] = {}
 
     def info(self, model: str) -> ModelInfo:
-        return self._models.info(model)
+        """Asked for several times with every request, so looked up once."""
+        if (info := self._infos.get(model)) is None:
+            info = self._infos[model] = replace(self._models.info(model), web_search=self._searches_web(model))
+        return info
+
+    def _searches_web(self, model: str) -> bool:
+        """Whether the service can search the web for this model."""
+        return False
 
     def warm(self) -> None:
         self._client.warm(self._base)

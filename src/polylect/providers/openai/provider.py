@@ -18,7 +18,7 @@ from polylect.providers.http.error_kinds import Service
 from polylect.providers.http.exchange import HttpProvider, Parser, Question, converse
 from polylect.providers.http.retry import Retries
 from polylect.providers.settings import ProviderSettings
-from polylect.vocab.ports import ModelEvent, ModelInfo, ModelRequest, Provider, ReplyDone
+from polylect.vocab.ports import ModelEvent, ModelRequest, Provider, ReplyDone
 from polylect.wire import sse
 
 BASE_URL = "https://api.openai.com/v1"
@@ -44,9 +44,8 @@ class OpenAI(HttpProvider):
         self._chats = EncodedHistories(openai_chat.encode_message)
         self._responses = EncodedHistories(openai_responses.encode_message)
 
-    def info(self, model: str) -> ModelInfo:
-        searches = bool(self._settings.extra.get("web_search", self._own))
-        return replace(super().info(model), web_search=searches and self._speaks_responses(model))
+    def _searches_web(self, model: str) -> bool:
+        return bool(self._settings.extra.get("web_search", self._own)) and self._speaks_responses(model)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
         return (self._respond if self._speaks_responses(request.model) else self._complete)(request)
