@@ -18,6 +18,9 @@ class DirectWorker:
     def lets_change(self, path: str, roots: Sequence[str]) -> bool:
         return True
 
+    def prepare(self) -> None:
+        pass
+
     async def detect_sandbox(self) -> None:
         pass
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from polylect.permissions.rules import is_below
 
-_SETTINGS = (".git", ".polylect", ".claude", ".mcp.json")
+_SETTINGS = frozenset((".git", ".polylect", ".claude", ".mcp.json"))
 _SYSTEM = ("/bin", "/boot", "/etc", "/lib", "/lib64", "/sbin", "/usr", "/var/spool/cron")
 
 
@@ -22,7 +22,9 @@ def decides_what_runs(path: str, workspace: str, roots: Sequence[str], home: str
     Whoever works in `~/.dotfiles`, or grants that folder, means what is in it: places around a root do not count for
     what is in that root.
     """
-    if any(part in _SETTINGS for part in os.path.relpath(path, workspace).split(os.sep)):
+    inside = path.startswith(f"{workspace}/")
+    relative = path[len(workspace) + 1 :] if inside else os.path.relpath(path, workspace)
+    if not _SETTINGS.isdisjoint(relative.split(os.sep)):
         return True
     place = _place(path, home)
     return bool(place) and not any(is_below(root, place) and is_below(path, root) for root in roots)

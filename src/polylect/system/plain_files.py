@@ -12,8 +12,9 @@ the worker, so nothing but small modules of the standard library is imported her
 import errno
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from _collections_abc import Iterator
+
+from polylect.system.bare_contextlib import contextmanager, suppress
 
 # O_PATH needs no permission to list a folder that is only passed through.
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

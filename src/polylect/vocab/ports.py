@@ -306,6 +306,9 @@ class FileState(Struct, frozen=True):
 class Worker(Protocol):
     """Does the work of file, search and page tools in a process that is confined as commands are, and can be killed."""
 
+    def prepare(self) -> None:
+        """A call that touches files is about to be judged: start what its request will need. Returns at once."""
+
     def hides(self, path: str, roots: Sequence[str]) -> bool:
         """Whether commands cannot read the real `path`, and none of the folders and files in `roots` opens it."""
 

@@ -307,6 +307,8 @@ class Calls:
     async def _judge(self, tool: Tool, args: dict[str, Any]) -> tuple[ProposedCall, Verdict]:
         settings, worker = self._agent.settings, self._agent.worker
         touched = self._touched(tool, args)
+        if touched:
+            worker.prepare()
         if touched and self._agent.mode == "force":
             await worker.detect_sandbox()  # the other modes ask either way, and questions keep the order of the calls
         roots = self._agent.roots(tool.category)

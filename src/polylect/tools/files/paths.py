@@ -9,10 +9,9 @@ The worker process imports this module too: nothing here may import more than th
 
 import errno
 import os
-import struct
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from _collections_abc import Iterator, Sequence, Set
 
+from polylect.system.bare_contextlib import contextmanager
 from polylect.system.plain_files import opened_parent
 from polylect.vocab.errors import ToolError
 
@@ -116,6 +115,7 @@ def _real(path: str) -> str | None:
 def _follows_proc(path: str) -> bool:
     """Whether a link like `/proc/self/fd/3` is on the way: it leads to what this process has open, by no name of it."""
     import ctypes  # 3 ms, and only for paths with a link
+    import struct
 
     how = struct.pack("=QQQ", _PATH_ONLY | os.O_CLOEXEC, 0, _NO_MAGIC_LINKS)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -141,13 +141,13 @@ def is_inside(path: str, roots: Sequence[str]) -> bool:
     return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
 
 
-def is_hidden(path: str, hidden: Sequence[str], opened: Sequence[str]) -> bool:
-    """Whether the innermost of the hidden and opened places around a path is a hidden one."""
-    return _depth(path, hidden) > _depth(path, opened)
-
-
-def _depth(path: str, places: Sequence[str]) -> int:
-    return max((len(place) for place in places if path.startswith(place) and is_inside(path, (place,))), default=0)
+def is_hidden(path: str, hidden: Set[str], opened: Sequence[str]) -> bool:
+    """Whether the innermost of the hidden and opened places around a real path is a hidden one."""
+    place = path
+    while place not in hidden:
+        if place == (place := os.path.dirname(place)):
+            return False
+    return not any(len(other) >= len(place) and is_inside(path, (other,)) for other in opened)
 
 
 def admit(path: str, context: "ToolContext") -> str:

@@ -10,9 +10,9 @@ standard library is imported, because importing more would slow down the start o
 import os
 import stat
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from _collections_abc import Iterator, Sequence
 
+from polylect.system.bare_contextlib import contextmanager, suppress
 from polylect.system.plain_files import opened_parent
 from polylect.vocab.errors import ToolError
 

@@ -27,7 +27,7 @@ _TRIES = 4
 class Custody:
     """The `Processes` and the `Children` of an engine. Starts nothing before the first command.
 
-    `before` is called before anything is started. With `adopt` the orphans of guardians that were killed become
+    `before` is called before any command is started. With `adopt` the orphans of guardians that were killed become
     children of this process, to be ended; so it has to be the engine's own.
     """
 

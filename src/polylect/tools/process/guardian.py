@@ -20,9 +20,9 @@ import errno
 import os
 import select
 import sys
-from contextlib import suppress
 from time import monotonic
 
+from polylect.system.bare_contextlib import suppress
 from polylect.tools.process import process_tree
 from polylect.tools.process.descriptors import receive_descriptors
 from polylect.tools.process.guardian_protocol import CLEAR, INTERRUPT, unpack

@@ -28,7 +28,8 @@ class NotAccepted(Exception):
 class Guardians:
     """The guardian of the engine, and a new one after it was killed. None is started before the first command.
 
-    `program` starts a guardian, `before` is called before that, `adopt` makes the engine get orphans of killed ones.
+    `program` starts a guardian, `before` is called before it gets a command, `adopt` makes the engine get orphans of
+    killed ones.
     """
 
     def __init__(self, program: Sequence[str], before: Callable[[], None], *, adopt: bool) -> None:
@@ -133,8 +134,6 @@ class Guardians:
                 self._killed.discard(pid)
 
     def _spawn(self) -> tuple[int, socket.socket]:
-        self._before()
-        self.adopts = self._adopt and adopt_orphans()
         near, far = socket.socketpair()
         program = self._program or own_program("process.guardian")
         # No more of the environment than the interpreter needs: what is not there cannot be read from it.
@@ -152,4 +151,6 @@ class Guardians:
                 setsigmask=(),
             )
         self._kernel_sessions.add(pid)
+        self._before()  # while the guardian starts: it has no command yet
+        self.adopts = self._adopt and adopt_orphans()
         return pid, near

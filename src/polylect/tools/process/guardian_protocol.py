@@ -6,7 +6,7 @@ The guardian runs on a bare interpreter, so this module imports nothing that tak
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from _collections_abc import Mapping, Sequence
 
 INTERRUPT = b"i"
 CLEAR = b"c"

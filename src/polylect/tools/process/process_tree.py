@@ -8,8 +8,9 @@ Used by the guardian and, when that was killed, by the engine (`guardian_client.
 """
 
 import os
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from _collections_abc import Callable, Collection
+
+from polylect.system.bare_contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@
 """
 
 import os
-from collections.abc import Sequence
+from _collections_abc import Sequence
 
 FENCE = b"//fence"
 """In place of a program name: the words up to `--` are a fence, and the command follows."""

@@ -13,7 +13,7 @@ import errno
 import os
 import stat
 import struct
-from collections.abc import Collection, Iterator
+from _collections_abc import Collection, Iterator
 
 from polylect.tools.sandbox.fence import Fence
 

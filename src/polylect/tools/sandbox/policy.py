@@ -5,7 +5,7 @@ a hidden file may be created, or replaced by a link to another place.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from polylect.system.plain_files import real_path
 from polylect.system.repository import find_repository, is_git_directory, read_line
@@ -75,12 +75,12 @@ class HiddenPlaces:
         self._sockets: list[str] | None = None
         self._seen: dict[str, None] = {}
         self._home = expand("~", env)
-        places = _unique(map(os.path.realpath, self.names))
-        self._all = _unique((*places, *self._linked(places, ())))
+        places = _unique(_real_paths(self.names))
+        self._all = dict.fromkeys((*places, *self._linked(places, ())))
 
-    def all(self) -> list[str]:
+    def all(self) -> Set[str]:
         """The real paths of all places, whether they exist or not."""
-        return self._all
+        return self._all.keys()
 
     def now(self, roots: Sequence[str]) -> list[str]:
         """The real paths of what is there at this moment, also where a name led earlier in this session: a command may
@@ -94,7 +94,7 @@ class HiddenPlaces:
         places += self._linked(places, roots)
         new = [path for path in places if path not in self._excluded and path not in self._seen]
         self._seen |= dict.fromkeys(new)
-        self._all = _unique((*self._all, *new)) if new else self._all
+        self._all |= dict.fromkeys(new)
         return [path for path in self._seen if os.path.lexists(path) and is_real(path)]
 
     def _linked(self, places: Iterable[str], roots: Sequence[str]) -> list[str]:
@@ -108,6 +108,20 @@ class HiddenPlaces:
             for path in targets
             if (path.startswith(home) or _is_private(path)) and not any(is_inside(root, (path,)) for root in roots)
         ]
+
+
+def _real_paths(paths: Iterable[str]) -> Iterator[str]:
+    """As `os.path.realpath` of each absolute path. Most share their folders, so each folder is looked at once."""
+    known = {"/": "/"}
+
+    def real(path: str) -> str:
+        if path not in known:
+            folder, name = os.path.split(path)
+            place = "" if name in ("", ".", "..") else os.path.join(real(folder), name)
+            known[path] = place if place and not os.path.islink(place) else real_path(path)
+        return known[path]
+
+    return map(real, paths)
 
 
 def _locations(path: str, env: Mapping[str, str]) -> Iterator[str]:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Literal
 
 from polylect.system.child_environment import loader_variables
@@ -87,7 +87,7 @@ class Sandbox:
             case _:
                 return list(argv)
 
-    def hidden(self, workspace: str) -> Sequence[str]:
+    def hidden(self, workspace: str) -> Set[str]:
         """The places that commands may not read, whether they exist or not. Of nested places the inner one counts."""
         return self._places(workspace)[1].all()
 

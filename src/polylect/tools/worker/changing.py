@@ -6,7 +6,7 @@ Else the answer has `stamp`, that of the written file. `files/file_access.py` ha
 """
 
 import os
-from collections.abc import Sequence
+from _collections_abc import Sequence
 
 from polylect.tools.files.paths import relative
 from polylect.tools.files.regular_files import BOM, Stamp, as_crlf, is_crlf, read_for_change, refuse_if_changed, replace

@@ -8,8 +8,8 @@ the file is refused, and nothing behind the link is written or deleted.
 import errno
 import os
 import stat
-from contextlib import suppress
 
+from polylect.system.bare_contextlib import suppress
 from polylect.system.plain_files import opened_parent
 from polylect.tools.files.regular_files import Draft, opened_file
 from polylect.tools.text.diff import changed_spans

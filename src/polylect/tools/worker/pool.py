@@ -34,7 +34,7 @@ _CHUNK = 256 * 1024
 
 
 class WorkerPool:
-    """The `Worker` of an engine. Starts nothing before the first request.
+    """The `Worker` of an engine. Starts nothing before `prepare` or the first request.
 
     `roots` are the folders, real paths all, that workers may change: the workspace first.
     """
@@ -50,6 +50,11 @@ class WorkerPool:
         self._extra_start: asyncio.Task[_Worker] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
+
+    def prepare(self) -> None:
+        """Start the guardian, which takes as long as the judgement of the first call."""
+        with suppress(OSError):  # the request reports it
+            self._custody.prepare()
 
     # What a worker can reach.
 

@@ -5,10 +5,9 @@ path. A text is read in pieces, so a large file costs little memory.
 """
 
 import os
-from binascii import b2a_base64
-from collections.abc import Iterator
-from contextlib import contextmanager
+from _collections_abc import Iterator
 
+from polylect.system.bare_contextlib import contextmanager
 from polylect.tools.files.paths import opened_folder
 from polylect.tools.files.regular_files import MOST_EDITED, Stamp, opened_file, regular
 from polylect.tools.text.line_pages import Page, find_last_lines
@@ -67,6 +66,8 @@ def _picture(file: int, size: int, media: str, path: str) -> dict[str, object]:
         raise ToolError(
             f"{path} is a picture of {size} bytes; at most {MOST_IMAGE} can be shown. Make it smaller first."
         )
+    from binascii import b2a_base64  # only for pictures
+
     data = b2a_base64(os.pread(file, size, 0), newline=False).decode()
     return {"output": f"({media}, {size} bytes)", "form": "image", "image": (media, data)}
 
