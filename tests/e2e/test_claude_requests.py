@@ -66,3 +66,59 @@ def test_an_extension_is_loaded(place: Place) -> None:
     source = "def extend(polylect):\n    polylect.command('hi', description='d')(lambda words: 'Hello.')\n"
     path = write(place.folder / "hi.py", source)
     assert Host(place, "--extension", str(path)).prompt("/hi")[-1]["result"] == "Hello."
+
+
+TOOLS = """
+[[reply]]
+when = { step = 1 }
+say = [{ call = "Write", args = { file_path = "a.txt", content = "one\\ntwo\\n" } }]
+[[reply]]
+when = { step = 2 }
+say = [{ call = "Read", args = { file_path = "a.txt", offset = 2 } }]
+[[reply]]
+when = { step = 3 }
+say = [{ call = "Edit", args = { file_path = "a.txt", old_string = "two", new_string = "2" } }]
+[[reply]]
+when = { step = 4 }
+say = [{ call = "Bash", args = { command = "echo out; echo err >&2" } }]
+[[reply]]
+when = { step = 5 }
+say = [{ call = "Grep", args = { pattern = ".", head_limit = 1, offset = 1 } }]
+[[reply]]
+when = { step = 6 }
+say = [{ call = "Grep", args = { pattern = "o", output_mode = "files_with_matches", unknown = 1 } }]
+[[reply]]
+when = { step = 7 }
+say = [{ call = "Grep", args = { pattern = "n|e", output_mode = "count" } }]
+[[reply]]
+when = { step = 8 }
+say = [{ call = "Glob", args = { pattern = "*.md" } }]
+[[reply]]
+when = { step = 9 }
+say = [{ call = "Bash", args = { command = "exit 3" } }]
+[[reply]]
+say = ["done"]
+"""
+PATCH = {"oldStart": 1, "oldLines": 2, "newStart": 1, "newLines": 2, "lines": [" one", "-two", "+2"]}
+RESULTS: list[Any] = [
+    {"type": "create", "filePath": "a.txt", "content": "one\ntwo\n", "structuredPatch": [], "originalFile": None},
+    {"type": "text", "filePath": "a.txt", "content": "two", "numLines": 1, "startLine": 2, "totalLines": 2},
+    {"filePath": "a.txt", "oldString": "two", "newString": "2", "replaceAll": False, "originalFile": None,
+     "structuredPatch": [PATCH], "userModified": False},
+    {"stdout": "out", "stderr": "err", "interrupted": False, "isImage": False},
+    {"mode": "content", "numFiles": 0, "filenames": [], "content": "a.txt:2:2", "numLines": 1, "appliedOffset": 1},
+    {"mode": "files_with_matches", "numFiles": 1, "filenames": ["a.txt"]},
+    {"mode": "count", "numFiles": 1, "filenames": [], "content": "a.txt:1", "numMatches": 1},
+    {"filenames": [], "numFiles": 0, "truncated": False},
+    "Error: Exit code: 3\nSTDOUT:\n\nSTDERR:\n",
+]  # fmt: skip
+
+
+def test_results_of_tools_have_the_fields_that_hosts_render(place: Place) -> None:
+    frames = Host(place, "--permission-mode", "bypassPermissions", script=TOOLS).prompt()
+    results = [frame["tool_use_result"] for frame in frames if "tool_use_result" in frame]
+    for result in (result for result in results if isinstance(result, dict)):
+        result |= result.pop("file", {})
+        result.pop("durationMs", None)
+        result.pop("file_path", None)
+    assert results == RESULTS

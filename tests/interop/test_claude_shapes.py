@@ -66,7 +66,6 @@ MISSING = {
     "system/status": {"user_message_uuids": "the init before it has them"},
     "system/task_": {"run_id": "a task runs once here"},
     "user/tool_result": {
-        "tool_use_result": "each tool's own record, which differs from ours",
         "tool_result_meta[].permission_decision": "there only if somebody was asked: here nobody is for an agent",
     },
 }
@@ -245,3 +244,57 @@ def test_of_several_at_once_each_has_the_same_frames_in_the_same_order(
     theirs, ours = held(tmp_path, script, *flags)
     assert by_call(ours) == by_call(theirs)
     compare_fields(theirs, ours)
+
+
+TOOLS: Script = {
+    "GO": [
+        [use("write", "Write", file_path="a.txt", content="one\ntwo\nthree\n")],
+        [use("read", "Read", file_path="a.txt", offset=2, limit=1)],
+        [use("edit", "Edit", file_path="a.txt", old_string="two", new_string="2")],
+        [use("again", "Write", file_path="a.txt", content="one\ntwo\n")],
+        [
+            use("bash", "Bash", command="echo out"),
+            use("lines", "Grep", pattern="o", output_mode="content"),
+            use("files", "Grep", pattern="o", output_mode="files_with_matches"),
+            use("count", "Grep", pattern="o", output_mode="count"),
+            use("first", "Grep", pattern=".", output_mode="content", head_limit=1),
+            use("second", "Grep", pattern=".", output_mode="content", head_limit=1, offset=1),
+            use("none", "Grep", pattern="zzz", output_mode="content"),
+            use("glob", "Glob", pattern="*.txt"),
+        ],
+        [text("Done.")],
+    ]
+}
+NOT_TOLD = {
+    "write": {"userModified": "a host that changes the input knows it"},
+    "read": {"totalLines": "a page does not tell how long the file is"},
+    "edit": {"originalFile": "null is allowed; the patch tells", "contentNotInModelContext": "not in their types"},
+    "again": dict.fromkeys(("originalFile", "structuredPatch", "userModified"), "null and [] are allowed"),
+    "bash": {"noOutputExpected": "not known"},
+    **{key: {"totalLines": "optional"} for key in ("lines", "first", "second", "none")},
+    "files": {"totalFiles": "optional"},
+    "glob": {"durationMs": "takes its time", "totalMatches": "optional", "countIsComplete": "optional"},
+}
+"""Fields of theirs that ours have not, or with another value."""
+
+
+def test_hosts_get_the_same_results_of_tools(tmp_path: Path) -> None:
+    theirs, ours = (
+        {
+            frame["message"]["content"][0]["tool_use_id"]: _details(frame)
+            for frame in frames
+            if "tool_use_result" in frame
+        }
+        for frames in held(tmp_path, TOOLS, "--tools", "Read,Write,Edit,Bash,Grep,Glob")
+    )
+    assert len(theirs) == 12
+    for call, details in theirs.items():
+        assert {key: ours[call].get(key) for key in details if key not in NOT_TOLD.get(call, {})} == {
+            key: value for key, value in details.items() if key not in NOT_TOLD.get(call, {})
+        }, call
+
+
+def _details(frame: Frame) -> Frame:
+    """The fields of a result; those of a file are beside the others."""
+    details: Frame = frame["tool_use_result"]
+    return {**details.pop("file", {}), **details}

@@ -225,13 +225,20 @@ def test_an_agent_in_the_background_goes_on_after_the_result_and_wakes_the_sessi
     start, *rest = child("b", "c1", "", background=True)
     driver.send(start, ToolFinished("c1", "Task", "launched", turn=turn), StepEnded(turn=turn))
     driver.send(TurnEnded("end", SMALL, 1, turn=turn))
-    assert driver.frames[-1]["type"] == "result"
+    frames = driver.frames
+    [listed] = [frame for frame in frames if frame.get("subtype") == "background_tasks_changed"]
+    [result] = [frame["tool_use_result"] for frame in frames if "tool_use_result" in frame]
+    assert [task["task_id"] for task in listed["tasks"]] == ["b"]
+    assert (result["status"], result["agentId"]) == ("async_launched", "b")
+    assert frames[-1]["type"] == "result"
     driver.send(*rest, TurnStarted("engine", turn="agent-1"), UserMessage("Found.", "engine", turn="agent-1"))
     driver.send(*step(text("It is done.", turn="agent-1"), turn="agent-1"), TurnEnded("end", SMALL, 1, turn="agent-1"))
     frames = driver.frames
     assert [name(frame) for frame in frames] == [
-        "user text*", *SHOWN[True], "system/init", "assistant text", "result/success",
+        "user text*", *SHOWN[True], "system/background_tasks_changed",
+        "system/init", "assistant text", "result/success",
     ]  # fmt: skip
+    assert [frame["tasks"] for frame in frames if "tasks" in frame] == [[]]
     assert frames[-1]["origin"] == {"kind": "task-notification"}
 
 

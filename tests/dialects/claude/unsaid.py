@@ -28,6 +28,7 @@ _IN_ANY_VERSION = (
     "AskClosed.reason=fine",
     "ToolStarted.pid",
     "ToolOutput",
+    "ToolFinished.metadata",
     "ToolFinished.output=denied: no",
     "ToolStarted.call=c4",
     "ToolStarted.name=AskUserQuestion",

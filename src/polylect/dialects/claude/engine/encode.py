@@ -9,7 +9,6 @@ cut short carries `aborted`, which only the event after the block tells, so the 
 milliseconds (`due`).
 """
 
-import re
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -21,6 +20,7 @@ from polylect.dialects.claude.engine.extras import extra
 from polylect.dialects.claude.engine.line_writer import LineWriter
 from polylect.dialects.claude.engine.prompts import Prompts
 from polylect.dialects.claude.engine.subagents import Tasks
+from polylect.dialects.claude.engine.tool_results import structured_result
 from polylect.dialects.claude.engine.turn_state import (
     API_ERRORS,
     SessionCost,
@@ -33,8 +33,9 @@ from polylect.dialects.claude.frames import notices
 from polylect.dialects.claude.frames import turn as shapes
 from polylect.vocab import events as e
 from polylect.vocab.content import Failure
+from polylect.wire.lazy_regex import pattern
 
-_SPILLED = re.compile(r"/\S+/spill/[\w-]+\.txt")
+_SPILLED = pattern(r"/\S+/spill/[\w-]+\.txt")
 _GRACE = 20
 """Milliseconds that the last block is held back. The engine sends the end of an interrupted reply within this time."""
 SYNTHETIC = "<synthetic>"
@@ -265,23 +266,30 @@ class EventWriter:
             self.deny(event.call, event.name)
             if event.call not in self.asked_calls and self.out.newer:
                 self._write_denied(event)
-        ok = event.outcome == "ok"
-        block = shapes.ToolResultBlock(
-            event.call, _content(event, host_was_asked=event.call in self.asked_calls), not ok
-        )
-        failed = UNSET if ok else f"Error: {event.output[:2000]}"
-        details = event.metadata if event.metadata is not None else failed
+        asked = event.call in self.asked_calls
+        block = shapes.ToolResultBlock(event.call, _content(event, host_was_asked=asked), event.outcome != "ok")
         frame = shapes.User(
             message=shapes.Words([block]),
             parent_tool_use_id=self._stream_of(event).parent,
             timestamp=self.out.timestamp(),
-            tool_use_result=UNSET if event.agent else details,
-            tool_result_meta=[_meta(event, host_was_asked=event.call in self.asked_calls)],
+            tool_use_result=UNSET if event.agent else self._structured_result(event),
+            tool_result_meta=[_meta(event, host_was_asked=asked)],
             **self.out.envelope(),
             **self._stream_of(event).marks,
         )
         self.out.tool_result(frame, block, _whole(event))
         self._forget_call(event.call)
+
+    def _structured_result(self, event: e.ToolFinished) -> Any:
+        called, duration = self._calls.get(event.call), self._running_for(event.call)
+        details = self.tasks.result(event) or structured_result(event, called.args if called else {}, duration)
+        if isinstance(details, dict):
+            return {**details, **(event.metadata or {})}  # from an engine of this family it has all fields already
+        return UNSET if details is None else details
+
+    def _running_for(self, call: str) -> int:
+        """Milliseconds since the call began to run."""
+        return self.out.now() - self._started.get(call, self.out.now())
 
     def _forget_call(self, call: str) -> None:
         self._calls.pop(call, None)
@@ -310,14 +318,13 @@ class EventWriter:
         if not event.call:
             self.out.write(shapes.KeepAlive())
             return
-        since = self.out.now() - self._started.get(event.call, self.out.now())
         parent = self._stream_of(event).parent
         self.out.write_new(
             notices.ToolProgress,
             tool_use_id=event.call,
             tool_name=event.name,
             parent_tool_use_id=parent,
-            elapsed_time_seconds=since / 1000,
+            elapsed_time_seconds=self._running_for(event.call) / 1000,
         )
 
     def flush(self, event: e.Event) -> None:
@@ -444,6 +451,7 @@ class EventWriter:
             self.turn.structured = event.value
 
     def _extra(self, event: e.Extra) -> None:
+        self.tasks.lists_come |= event.kind == "background_tasks_changed"
         frame = extra(event, self.out.envelope(), hooks=self._hook_events)
         if frame is None:
             self.out.lost[f"Extra {event.kind}"] += 1

@@ -83,10 +83,12 @@ class LineWriter:
         self.write_new(notices.Informational, subtype="informational", content=text, level=level)
 
     def tool_result(self, frame: shapes.User, block: shapes.ToolResultBlock, path: str) -> None:
-        """Write the result of a call. Output that is too long is cut in the middle, with a note where the whole is."""
+        """Write the result of a call. If it is too long, `tool_use_result` is left out; if it still is, the output is
+        cut in the middle, with a note where the whole is."""
         if len(jsonl.dump(frame)) > MAX_FRAME:
-            cut = replace(block, content=_cut(block.content, path))
-            frame = replace(frame, message=shapes.Words([cut]), tool_use_result=UNSET)
+            frame = replace(frame, tool_use_result=UNSET)
+            if len(jsonl.dump(frame)) > MAX_FRAME:
+                frame = replace(frame, message=shapes.Words([replace(block, content=_cut(block.content, path))]))
         self.write(frame)
 
 
