@@ -120,7 +120,16 @@ def test_row_02_stdout_is_json_lines_and_everything_else_goes_to_stderr(start: S
 def test_row_03_ready_comes_in_time_with_an_object_and_the_session(start: Start) -> None:
     ready = start("--session-id", "conv-1").ready
     assert ready["session_id"] == "conv-1"
-    assert ready["capabilities"] == {"tool_approval": True, "thinking": True, "mcp": False}
+    assert list(ready["capabilities"].items()) == [
+        ("tool_approval", True),
+        ("image_input", "unknown"),
+        ("thinking", True),
+        ("effort", False),
+        ("effort_levels", []),
+        ("modes", ["default", "auto_edit", "yolo"]),
+        ("current_mode", "default"),
+        ("mcp", False),
+    ]
 
 
 def test_row_04_a_bad_resume_ends_at_once_and_leaves_the_id_usable(start: Start) -> None:
@@ -280,6 +289,14 @@ def test_row_14_settings_histories_and_servers_may_come_at_any_time(start: Start
     host.send(*anything)
     assert "Fine." in str(host.turn("hello", "m3"))
     assert host.finish()[1] == 0
+
+
+def test_whether_the_model_can_see_pictures_can_be_set(start: Start) -> None:
+    host = start()
+    host.send({"type": "set_config", "image_input": "unsupported"})
+    assert host.until("config_changed")[-1]["capabilities"]["image_input"] == "unsupported"
+    host.send({"type": "set_config", "image_input": "maybe"})
+    assert "image_input" in host.until("error")[-1]["error"]["message"]
 
 
 def test_row_15_sigterm_ends_it_and_all_it_started(start: Start) -> None:

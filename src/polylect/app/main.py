@@ -13,6 +13,15 @@ from polylect.app.startup.args import UsageError, parse
 
 _PROTOCOLS = {"aionrs": "0.1.0", "wayland-core": "0.2.0", "wcore": "0.2.0"}
 """Programs that we stand in for with our own flags, and the protocol that their hosts speak."""
+_AIONRS_COMMANDS = {
+    "config path": "--config-path",
+    "config init": "--init-config",
+    "session list": "--list-sessions",
+    "skills path": "--skills-path",
+    "help": "--help",
+}
+"""Subcommands of aionrs since 0.2.0, and our flags for the same."""
+_INFO_FLAGS = ("config_path", "init_config", "list_sessions", "skills_path")
 _OWN_PROGRAMS = ("polylect", "__main__.py", *_PROTOCOLS)
 _COMMANDS = ("chat", "demo", "doctor", "engines", "link", "models", "run", "sessions")
 _OWN_HELP = ("chat", "run")
@@ -90,14 +99,14 @@ def _main() -> int:
 def serve(name: str, words: list[str]) -> int:
     """Serves json-stream, or answers a flag such as --version. Returns the exit code."""
     try:
-        options, rest = parse(words)
+        options, rest = parse(_aionrs_words(words) if name == "aionrs" else words)
         if options.get("version"):
             print(f"{name if name in _PROTOCOLS else 'polylect'} {__version__}")
             return 0
         if options.get("help"):
             print(_HELP, end="")
             return 0
-        if flag := next((name for name in ("config_path", "init_config", "list_sessions") if options.get(name)), ""):
+        if flag := next((name for name in _INFO_FLAGS if options.get(name)), ""):
             from polylect.app.startup.info_flags import print_answer
 
             return print_answer(flag, dict(os.environ))
@@ -106,11 +115,20 @@ def serve(name: str, words: list[str]) -> int:
         if rest:
             raise UsageError(f"{rest[0]!r} is not a flag; a prompt is sent as a message on stdin")
         options.setdefault("protocol", _PROTOCOLS.get(name, "0.2.0"))
+        options["complete_ready"] = name == "aionrs"
         from polylect.app.startup.start import start
     except UsageError as error:
         _print_error(error)
         return 2
     return start(options)
+
+
+def _aionrs_words(words: list[str]) -> list[str]:
+    """The command line of aionrs with a flag in the place of its subcommand. Raises UsageError for its logins."""
+    if words[:1] == ["auth"]:
+        raise UsageError("there are no logins here: set the key of a model's service, as ANTHROPIC_API_KEY")
+    flag = _AIONRS_COMMANDS.get(" ".join(words))
+    return [flag] if flag else words
 
 
 def _print_error(error: UsageError, program: str = "polylect") -> None:

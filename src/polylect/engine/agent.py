@@ -63,6 +63,9 @@ class EngineCallbacks(Struct, frozen=True, kw_only=True, eq=False):
     wait_for_servers: Callable[[], Awaitable[None]] | None = None
 
 
+_SEES_IMAGES = {"supported": True, "unsupported": False}
+
+
 class Agent(Struct, kw_only=True, eq=False, dict=True):
     """Everything that a turn works with.
 
@@ -186,7 +189,8 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
     def abilities(self) -> Abilities:
         """What the host may use, given the current model."""
         info = self.provider.info(self.settings.model)
-        features = {"thinking": info.thinking, "effort_levels": info.effort_levels, "images": info.images}
+        images = _SEES_IMAGES.get(self.settings.image_input, info.images)
+        features = {"thinking": info.thinking, "effort_levels": info.effort_levels, "images": images}
         return replace(self.offered, **features, extras={**self.offered.extras, "cost_attribution": info.priced})
 
     def roots(self, category: Category) -> list[str]:

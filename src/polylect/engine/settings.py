@@ -22,6 +22,8 @@ class Settings(Struct, frozen=True):
     mode: Mode = "default"
     thinking: int = 0
     effort: str = ""
+    image_input: Literal["supported", "unsupported", "unknown"] = "unknown"
+    """Whether the model can see pictures, if the host says it; where it cannot, it is sent none."""
     system_prompt: str = ""
     max_tokens: int = 0
     json_schema: dict[str, Any] = {}

@@ -86,6 +86,20 @@ def test_settings_are_begun_once_and_then_left_alone(place: Place) -> None:
     assert place.run("--json-stream").code == 0
 
 
+def test_aionrs_has_subcommands_for_these(place: Place) -> None:
+    folder = place.folder / "bin"
+    assert place.run("link", "aionrs", str(folder)).code == 0
+    settings = place.folder / ".config" / "polylect" / "config.toml"
+    assert run(place, "aionrs", "config", "path", folder=folder).stdout == f"{settings}\n"
+    assert run(place, "aionrs", "config", "init", folder=folder).stdout == f"{settings}\n"
+    assert run(place, "aionrs", "skills", "path", folder=folder).stdout == f"{settings.parent / 'skills'}\n"
+    assert run(place, "aionrs", "session", "list", folder=folder).returncode == 0
+    assert run(place, "aionrs", "help", folder=folder).stdout.startswith("polylect: ")
+    login = run(place, "aionrs", "auth", "login", folder=folder)
+    assert (login.returncode, login.stdout) == (2, "")
+    assert "ANTHROPIC_API_KEY" in login.stderr
+
+
 def test_which_sessions_there_are_the_latest_first(place: Place) -> None:
     assert place.run("--list-sessions").out == b""
     hello = b'{"type":"message","msg_id":"m1","content":"Hello"}\n'

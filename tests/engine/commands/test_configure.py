@@ -10,9 +10,9 @@ from polylect.engine.commands.configure import DEFAULT_THINKING, BadSetting, con
 from polylect.engine.settings import Settings
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Cancel, Command, Configure, Prompt
-from polylect.vocab.content import Abilities, Rule, ToolCall
+from polylect.vocab.content import Abilities, Image, Rule, ToolCall, ToolResult
 from polylect.vocab.events import Ask, Event, Reply, SettingChanged, ToolCalled, ToolStarted
-from polylect.vocab.ports import BlockDone, ModelInfo, ReplyDone
+from polylect.vocab.ports import BlockDone, ModelInfo, ModelRequest, ReplyDone, ToolContext, ToolReturn
 
 HELLO = Prompt("t1", "Hello")
 PLAIN = ModelInfo("plain")
@@ -48,6 +48,33 @@ def test_what_the_new_model_can_do_is_told_before_its_name_and_only_if_it_is_som
         Abilities(extras={"cost_attribution": False}),
         Abilities(images=True, extras={"cost_attribution": True}),
     ]
+
+
+PICTURE = Image("image/png", "iVBORw0KGgo=")
+
+
+class Camera(Echo):
+    name = "Camera"
+
+    async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
+        return ToolReturn("taken", images=(PICTURE,))
+
+
+def test_a_model_that_cannot_see_is_sent_no_pictures(tmp_path: Path) -> None:
+    call = BlockDone(ToolCall("c1", "Camera", {}))
+    model = Played([call, ReplyDone("calls")], [ReplyDone("end")], [ReplyDone("end")], infos=[PLAIN, CLEVER])
+    change, prompt = Configure({"image_input": "unsupported"}), Prompt("t1", "Look")
+    again = [Configure({"model": "clever"}), Prompt("t2", "Look")]
+    talk = converse(tmp_path, model, [change, prompt, *again], Camera(), model="plain", mode="force")
+    assert [images(request) for request in model.requests] == [0, 0, 1]
+    assert "cannot see pictures" in str(model.requests[1].messages)
+    able = [event.value.images for event in talk.of(SettingChanged) if event.key == "abilities"]
+    assert able == [False, None]
+
+
+def images(request: ModelRequest) -> int:
+    results = [block for message in request.messages for block in message.content if isinstance(block, ToolResult)]
+    return sum(len(result.images) for result in results)
 
 
 def test_a_model_changes_after_the_running_turn_and_before_the_next(tmp_path: Path) -> None:

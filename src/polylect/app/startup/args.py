@@ -51,6 +51,7 @@ FLAGS: dict[str, tuple[str, str]] = {
     "--config-path": ("switch", "config_path"),
     "--init-config": ("switch", "init_config"),
     "--list-sessions": ("switch", "list_sessions"),
+    "--skills-path": ("switch", "skills_path"),
     "--version": ("switch", "version"),
     "--help": ("switch", "help"),
     # What hosts of wayland-core and aionrs pass.

@@ -1,4 +1,4 @@
-"""Answers flags that need no engine: --config-path, --init-config and --list-sessions.
+"""Answers flags that need no engine, as --config-path, and the subcommands of aionrs that replaced them.
 
 These are flags of wayland-core and aionrs, whose hosts call them before or instead of a conversation. `main.py` calls
 `print_answer` and exits with its code.
@@ -28,6 +28,8 @@ def print_answer(flag: str, env: dict[str, str]) -> int:
             print_line(config.user_file(env))
         case "init_config":
             print_line(_init_config(config.user_file(env)))
+        case "skills_path":
+            print_line(os.path.join(os.path.dirname(config.user_file(env)), "skills"))
         case _:
             for line in _session_lines(folder.sessions_root(env)):
                 print_line(line)

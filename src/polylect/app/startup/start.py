@@ -174,6 +174,7 @@ def _ready_frame(values: config.Values, session: str) -> bytes:
         effort_levels=levels,
         mode=str(values["mode"]),
         mcp=bool(values.get("mcp_servers")),
+        complete=bool(values.get("complete_ready")),
         extras={**capabilities(values), "cost_attribution": priced},
     )
     persistence = _persistence(session) if values.get("assistant") else ""

@@ -5,14 +5,13 @@ frames for the host's end and raises `Refusal` for what the wire cannot carry.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
 from polylect.dialects.host_base import Refusal
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.versions import OUR_MODES
-from polylect.dialects.schema import one_of
 from polylect.vocab.answers import THINKING_TOKENS
 from polylect.vocab.commands import AddContext, AddServer, Cancel, Command, Configure, Prompt
 from polylect.vocab.content import Attachment, File, Link, Server
@@ -70,6 +69,7 @@ COMMANDS: dict[type[shapes.Frame], Callable[[Any, str], Command]] = {
     shapes.InitHistory: lambda frame, ref: AddContext(frame.text, ref=ref),
     shapes.SetMode: _set_mode,
     shapes.SetConfig: _set_config,
+    shapes.OldSetConfig: _set_config,
     shapes.AddMcpServer: _add_mcp_server,
 }
 
@@ -96,12 +96,6 @@ def _path(attachment: Attachment) -> str:
             return uri.removeprefix("file://")
         case _:
             raise Refusal("json-stream can attach only files that have a path")
-
-
-class ImageConfig(shapes.SetConfig, frozen=True, tag="set_config"):
-    """As aionrs reads it since 0.2.5: whether the model is offered a tool that shows images."""
-
-    image_input: Annotated[str, one_of("supported", "unsupported", "unknown")] | None = None
 
 
 def configure_frames(

@@ -10,7 +10,7 @@ import msgspec
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import optional
 from polylect.dialects.jsonstream.frames.table import EXTRAS
-from polylect.dialects.jsonstream.versions import ALL_CAPABILITIES, ERROR_CODES, OUR_MODES
+from polylect.dialects.jsonstream.versions import ALL_CAPABILITIES, ERROR_CODES, IMAGE_WORDS, OUR_MODES
 from polylect.dialects.provider_failures import provider_failure
 from polylect.vocab import events as e
 from polylect.vocab.content import Abilities, CallRecord, CircuitState, Failure, Form, Image, Outcome, Owner, Usage
@@ -25,7 +25,6 @@ _OWNERS: dict[str, Owner] = {
     "tool_error": "tool",
 }
 _FORMS: dict[str, Form] = {"text": "text", "diff": "diff", "image": "image"}
-_IMAGE_WORDS = {"supported": True, "unsupported": False}
 _CIRCUIT_STATES: dict[str, CircuitState] = {"closed": "closed", "half_open": "half_open"}
 _MS = 1_000_000
 """Nanoseconds."""
@@ -104,7 +103,7 @@ def finished_of(frame: shapes.ToolResult) -> e.ToolFinished:
 
 def abilities_of(offered: dict[str, Any]) -> Abilities:
     """What a `capabilities` object offers. A missing key is false; what nobody knows is kept as an extra."""
-    names = (*ALL_CAPABILITIES, "image_input", "current_model")
+    names = (*ALL_CAPABILITIES["0.1.0"], "current_model")
     modes = [OUR_MODES.get(mode, mode) for mode in offered.get("modes", Abilities().modes)]
     return Abilities(
         approval=offered.get("tool_approval") is True,
@@ -112,7 +111,7 @@ def abilities_of(offered: dict[str, Any]) -> Abilities:
         effort_levels=tuple(offered.get("effort_levels", ())),
         modes=tuple(modes),
         mcp=offered.get("mcp") is True,
-        images=_IMAGE_WORDS.get(str(offered.get("image_input"))),
+        images=next((able for able, word in IMAGE_WORDS.items() if word == offered.get("image_input")), None),
         extras={key: value for key, value in offered.items() if key not in names},
     )
 

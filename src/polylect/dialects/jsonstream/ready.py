@@ -7,7 +7,14 @@ written `ready` before it, and uses the same `capabilities` for `config_changed`
 
 from _json import encode_basestring
 
-from polylect.dialects.jsonstream.versions import ALL_CAPABILITIES, FLAGS, READY_CAPABILITIES, TEXT_FLAG, WIRE_MODES
+from polylect.dialects.jsonstream.versions import (
+    ALL_CAPABILITIES,
+    FLAGS,
+    IMAGE_WORDS,
+    READY_CAPABILITIES,
+    TEXT_FLAG,
+    WIRE_MODES,
+)
 
 USUAL_MODES = tuple(WIRE_MODES["0.2.0"])
 
@@ -36,12 +43,13 @@ def capabilities(
     modes: tuple[str, ...] = USUAL_MODES,
     mode: str = "default",
     mcp: bool = False,
+    images: bool | None = None,
     model: str = "",
     extras: dict[str, object] | None = None,
     complete: bool = False,
 ) -> dict[str, object]:
     """What the engine offers, in the order of the wire. `extras` are the flags that are on. `complete` is for
-    `config_changed`, which tells more.
+    `config_changed`, and for the `ready` of aionrs, which tell more than the `ready` of the document.
 
     A mode beyond the usual ones is offered while it is the current one: what is chosen is always among the choices.
     """
@@ -49,6 +57,7 @@ def capabilities(
     offered = modes if mode in modes else (*modes, mode)
     values: dict[str, object] = {
         "tool_approval": approval,
+        "image_input": IMAGE_WORDS[images],
         "thinking": thinking,
         "effort": bool(effort_levels),
         "effort_levels": list(effort_levels),
@@ -56,7 +65,7 @@ def capabilities(
         "current_mode": words.get(mode, mode),
         "mcp": mcp,
     }
-    named = {key: values[key] for key in (ALL_CAPABILITIES if complete else READY_CAPABILITIES[version])}
+    named = {key: values[key] for key in (ALL_CAPABILITIES if complete else READY_CAPABILITIES)[version]}
     return named | _flags(version, extras or {}) | ({"current_model": model} if model else {})
 
 

@@ -29,10 +29,15 @@ OUR_MODES = {
 }
 """Every word for a mode that is read, in both versions, and the mode it means."""
 
-ALL_CAPABILITIES = ("tool_approval", "thinking", "effort", "effort_levels", "modes", "current_mode", "mcp")
+_USUAL = ("thinking", "effort", "effort_levels", "modes", "current_mode", "mcp")
+ALL_CAPABILITIES = {"0.1.0": ("tool_approval", "image_input", *_USUAL), "0.2.0": ("tool_approval", *_USUAL)}
+"""What `config_changed` tells, in this order: who knows the event knows them. aionrs tells them in `ready` too."""
 
-READY_CAPABILITIES = {"0.1.0": ("tool_approval", "thinking", "mcp"), "0.2.0": ALL_CAPABILITIES}
-"""What `ready` tells, in this order. `config_changed` tells all in both versions: who knows the event knows them."""
+READY_CAPABILITIES = {"0.1.0": ("tool_approval", "thinking", "mcp"), "0.2.0": ALL_CAPABILITIES["0.2.0"]}
+"""What `ready` tells by the documents, in this order."""
+
+IMAGE_WORDS = {True: "supported", False: "unsupported", None: "unknown"}
+"""Whether the model can see pictures, as `image_input`."""
 
 FLAGS: dict[str, tuple[str, ...]] = {
     "0.1.0": (),

@@ -28,6 +28,7 @@ _KNOWN = (
     "thinking",
     "thinking_budget",
     "effort",
+    "image_input",
     "compaction",
     "system_prompt",
     "max_tokens",
@@ -66,6 +67,8 @@ def configured(settings: Settings, changes: dict[str, Any], info: ModelInfo) -> 
     new = _thinking(settings, changes, info) | {
         key: changes[key] for key in changes if key not in ("thinking", "thinking_budget")
     }
+    if model and model != settings.model:
+        new.setdefault("image_input", "unknown")
     if "compaction" in new:  # the word of json-stream's `set_config` for this setting
         new["output_cleanup"] = new.pop("compaction")
     try:

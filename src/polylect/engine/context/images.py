@@ -1,15 +1,20 @@
 """Recognises images by their bytes, and refuses those that vendors would refuse.
 
 Pure. A single truncated or oversized image makes a vendor reject the whole request, so images of prompts
-(`attachments.py`) and of host tools (`tools/host_tools.py`) are checked here first.
+(`attachments.py`) and of host tools (`tools/host_tools.py`) are checked here first. `turn/loop.py` leaves images out
+for a model that cannot see them.
 """
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
+from polylect.vocab.content import Block, Image, Message, Text, ToolResult
 from polylect.wire.image_type import image_type
 
 MOST_PIXELS = 8000
 """On either side: vendors refuse larger ones."""
+_UNSEEN = "(A picture is left out here: this model cannot see pictures.)"
 
 
 class BadPicture(Exception):
@@ -27,6 +32,21 @@ def check(data: bytes) -> str:
     if max(width, height) > MOST_PIXELS:
         raise BadPicture(f"has {width} x {height} pixels; at most {MOST_PIXELS} on either side can be used")
     return kind
+
+
+def without_pictures(message: Message) -> Message:
+    """The message with a text in the place of each picture."""
+    return replace(message, content=tuple(map(_in_words, message.content)))
+
+
+def _in_words(block: Block) -> Block:
+    match block:
+        case Image():
+            return Text(_UNSEEN)
+        case ToolResult(output=output) if block.images:
+            return replace(block, output=f"{output}\n{_UNSEEN}".strip(), images=())
+        case _:
+            return block
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int]:

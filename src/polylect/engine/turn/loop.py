@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from polylect.engine.agent import Agent
 from polylect.engine.commands.background import session_failure
+from polylect.engine.context.images import without_pictures
 from polylect.engine.turn import thinking
 from polylect.engine.turn.budget import Meter
 from polylect.engine.turn.calls import Calls
@@ -358,10 +359,11 @@ class TurnLoop:
 
     def _request(self) -> ModelRequest:
         settings, session = self._agent.settings, self._agent.session
+        sees = settings.image_input != "unsupported"
         return ModelRequest(
             model=settings.model,
             system=self._agent.system(),
-            messages=tuple(session.context()),
+            messages=tuple(session.context() if sees else map(without_pictures, session.context())),
             tools=self._agent.specs(),
             max_tokens=settings.max_tokens,
             thinking=settings.thinking,

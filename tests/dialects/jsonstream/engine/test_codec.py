@@ -459,7 +459,7 @@ def test_a_changed_setting_tells_all_capabilities(version: str, modes: str) -> N
     frames = send(
         side,
         SettingChanged("mode", "force"),
-        SettingChanged("abilities", Abilities(thinking=True, effort_levels=("low",))),
+        SettingChanged("abilities", Abilities(thinking=True, effort_levels=("low",), images=True)),
         SettingChanged("model", "m2"),
         SettingChanged("title", "x"),
     )
@@ -467,6 +467,7 @@ def test_a_changed_setting_tells_all_capabilities(version: str, modes: str) -> N
         "type": "config_changed",
         "capabilities": {
             "tool_approval": True,
+            **({"image_input": "supported"} if version == "0.1.0" else {}),
             "thinking": True,
             "effort": True,
             "effort_levels": ["low"],

@@ -179,7 +179,7 @@ class EventWriter:
                 self._model = model
             case "abilities", Abilities() as abilities:
                 self._abilities = abilities
-            case (("effort" | "thinking" | "thinking_budget" | "compaction"), _):
+            case (("effort" | "thinking" | "thinking_budget" | "compaction" | "image_input"), _):
                 pass
             case _:
                 self.lost["SettingChanged"] += 1
@@ -466,6 +466,7 @@ class EventWriter:
             modes=abilities.modes,
             mode=self._mode,
             mcp=abilities.mcp,
+            images=abilities.images,
             model=self._model if complete else "",
             extras=abilities.extras,
             complete=complete,

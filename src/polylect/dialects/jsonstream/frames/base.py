@@ -35,10 +35,14 @@ class ExtraFrame(Frame, frozen=True):
 # Events, engine to host.
 
 
+ImageInput = Annotated[str, one_of("supported", "unsupported", "unknown")]
+
+
 class OldCapabilities(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Capabilities in 0.1.0. `ready` has the three without a default, `config_changed` has all."""
 
     tool_approval: bool
+    image_input: ImageInput | UnsetType = UNSET
     thinking: bool
     effort: bool | UnsetType = UNSET
     effort_levels: list[str] | UnsetType = UNSET
@@ -278,6 +282,12 @@ class SetConfig(Frame, frozen=True, tag="set_config"):
     thinking_budget: Count | None = None
     effort: str | None = None
     compaction: Annotated[str, one_of("off", "safe", "full")] | None = None
+
+
+class OldSetConfig(SetConfig, frozen=True, tag="set_config"):
+    """`image_input` (aionrs since 0.2.5) says whether the model can see pictures."""
+
+    image_input: ImageInput | None = None
 
 
 class AddMcpServer(Frame, frozen=True, tag="add_mcp_server"):

@@ -26,7 +26,6 @@ _SHARED_COMMANDS = (
     shapes.ToolDeny,
     shapes.InitHistory,
     shapes.SetMode,
-    shapes.SetConfig,
     shapes.AddMcpServer,
     shapes.Ping,
 )
@@ -45,6 +44,6 @@ EVENTS = {
     },
 }
 COMMANDS = {
-    "0.1.0": by_name(shapes.OldMessage, *_SHARED_COMMANDS),
-    "0.2.0": by_name(shapes.Message, *_SHARED_COMMANDS, shapes.ApprovalResume),
+    "0.1.0": by_name(shapes.OldMessage, *_SHARED_COMMANDS, shapes.OldSetConfig),
+    "0.2.0": by_name(shapes.Message, *_SHARED_COMMANDS, shapes.SetConfig, shapes.ApprovalResume),
 }

@@ -19,7 +19,7 @@ from polylect.dialects.host_base import ENGINE_GONE, Refusal, accepted, inexpres
 from polylect.dialects.host_codec import HostCodec
 from polylect.dialects.jsonstream import asks as asks_format
 from polylect.dialects.jsonstream import undocumented_commands
-from polylect.dialects.jsonstream.commands import COMMANDS, ImageConfig, configure_frames, message_frame, server_frame
+from polylect.dialects.jsonstream.commands import COMMANDS, configure_frames, message_frame, server_frame
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames.read import Bad, Unknown, read_command, read_event
 from polylect.dialects.jsonstream.host import undocumented_events
@@ -318,7 +318,7 @@ class HostSide(HostCodec):
 
     def _configure(self, command: c.Configure) -> list[e.Event]:
         modes = {**self._more_modes, **WIRE_MODES[self._version]}
-        shape = ImageConfig if self._reader.quirks.sets_image_input else shapes.SetConfig
+        shape = shapes.OldSetConfig if self._reader.quirks.sets_image_input else shapes.SetConfig
         frames = configure_frames(command.settings, modes, shape)
         follows = [event for frame in frames for event in self._write(frame)]
         return [*follows, *self._await_confirmation(command)]
