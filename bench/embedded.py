@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 from bench import footprint
 
-from polylect.app.embed import open_engine
+from polylect.embed import run_engine
 from polylect.providers.scripted.provider import Scripted
 from polylect.vocab.commands import Prompt
 from polylect.vocab.events import Event
@@ -18,7 +18,7 @@ def forget(event: Event) -> None:
 
 
 async def converse(stack: AsyncExitStack) -> None:
-    engine = await stack.enter_async_context(open_engine(forget, Scripted.in_order({"text": ["Hello!"]})))
+    engine = await stack.enter_async_context(run_engine(forget, Scripted.in_order({"text": ["Hello!"]})))
     engine.handle(Prompt("m1", "Hello"))
     await engine.settled()
 

@@ -10,7 +10,7 @@ import pytest
 SRC = Path(__file__).parents[1] / "src" / "polylect"
 
 ROWS = (
-    (7, "__main__"),  # the door for `python -m polylect`: it only calls app
+    (7, "__main__ embed"),  # the doors for `python -m polylect` and for programs: they only lead to app
     (6, "app"),
     (5, "conform web tui fleet"),
     (4, "host tape engine providers tools mcp extensions"),

@@ -29,6 +29,14 @@ say = [{ call = "Bash", id = "c1", args = { command = "git push" } }]
 [[reply]]
 text = "not done"
 """
+LOOKS_UP = """
+[[reply]]
+when.step = 1
+say = [{ call = "stock", id = "c1", args = { article = "bolts" } }]
+
+[[reply]]
+text = "There are enough of them."
+"""
 ANSWERS = """
 [[reply]]
 text = '{"verdict": "good", "why": "it says so"}'
@@ -83,7 +91,10 @@ def test_a_batch_answers_every_row_in_its_shape(place: Place) -> None:
 
 
 def test_an_engine_inside_the_program_uses_a_function_of_the_program(place: Place) -> None:
-    assert run(place, WRITES, "in_process.py") == "[stock: 4200]\nThere are enough of them.\n"
+    lines = run(place, LOOKS_UP, "in_process.py", "enough?").splitlines()
+    assert lines[:2] == ["[stock: 4200]", "There are enough of them."]
+    [kept] = (place.folder / ".local" / "state" / "stock-clerk").iterdir()
+    assert lines[2:] == [f"[session {kept.name}]"]
 
 
 def test_a_browser_reads_a_turn_as_it_happens(place: Place) -> None:

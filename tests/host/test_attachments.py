@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from engine_process import PATIENCE, Place
-from polylect.app.embed import InProcess
+from polylect.embed import open_engine
 from polylect.host import connect
 from polylect.providers.scripted import Scripted
 
@@ -16,10 +16,10 @@ def test_files_are_meant_from_where_the_program_runs(tmp_path: Path, monkeypatch
     (tmp_path / "work").mkdir()
     (tmp_path / "notes.md").write_text("buy bolts")
     monkeypatch.chdir(tmp_path)
-    engine = InProcess(Scripted.in_order("seen"), workspace=str(tmp_path / "work"))
 
     async def talk() -> str:
-        async with asyncio.timeout(PATIENCE), connect(lambda: engine) as agent:
+        engine = open_engine(Scripted.in_order("seen"), workspace=tmp_path / "work")
+        async with asyncio.timeout(PATIENCE), engine as agent:
             return (await agent.ask("Look", files=[Path("notes.md")])).text
 
     assert asyncio.run(talk()) == "seen"
@@ -45,7 +45,7 @@ def test_a_picture_goes_over_a_wire_that_has_only_pictures(tmp_path: Path) -> No
 
 def test_there_is_no_word_that_an_engine_in_this_process_lacks_but_what_is_none() -> None:
     async def talk() -> None:
-        async with connect(lambda: InProcess(Scripted.in_order("hi"))) as agent:
+        async with open_engine(Scripted.in_order("hi")) as agent:
             assert agent.can("files", "images", "steer", "query:sessions")
             with pytest.raises(LookupError, match="there is no word 'telepathy'"):
                 agent.can("telepathy")

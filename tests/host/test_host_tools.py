@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from engine_process import PATIENCE
-from polylect.app.embed import InProcess
+from polylect.embed import open_engine
 from polylect.host import HostTool, TurnFailed, allow_all, connect, tool
 from polylect.providers.scripted import Scripted
 from polylect.vocab import json_schema
@@ -90,10 +90,11 @@ def fails() -> None:
 @pytest.mark.parametrize(("function", "told"), [(gives_up, "was cancelled"), (fails, "LookupError: no such shelf")])
 def test_a_tool_that_fails_tells_the_model_and_the_turn_goes_on(tmp_path: Path, function: Any, told: str) -> None:
     script = f'[[reply]]\nwhen.step = 1\nsay = [{{ call = "{function.__name__}", id = "c1", args = {{}} }}]\n'
-    engine = InProcess(Scripted.from_text(script + '[[reply]]\ntext = "{result}"\n'), workspace=str(tmp_path))
+    model = Scripted.from_text(script + '[[reply]]\ntext = "{result}"\n')
 
     async def talk() -> str:
-        async with asyncio.timeout(PATIENCE), connect(lambda: engine, tools=[function], approve=allow_all) as agent:
+        engine = open_engine(model, workspace=tmp_path, tools=[function], approve=allow_all)
+        async with asyncio.timeout(PATIENCE), engine as agent:
             return (await agent.ask("go")).text
 
     assert told in asyncio.run(talk())
@@ -101,7 +102,6 @@ def test_a_tool_that_fails_tells_the_model_and_the_turn_goes_on(tmp_path: Path, 
 
 def test_a_tool_that_nobody_waits_for_any_more_is_stopped(tmp_path: Path) -> None:
     script = '[[reply]]\nwhen.step = 1\nsay = [{ call = "wait", id = "c1", args = {} }]\n'
-    engine = InProcess(Scripted.from_text(script), workspace=str(tmp_path))
 
     async def talk() -> None:
         began, stopped = asyncio.Event(), asyncio.Event()
@@ -114,7 +114,8 @@ def test_a_tool_that_nobody_waits_for_any_more_is_stopped(tmp_path: Path) -> Non
             finally:
                 stopped.set()
 
-        async with asyncio.timeout(PATIENCE), connect(lambda: engine, tools=[wait], approve=allow_all) as agent:
+        engine = open_engine(Scripted.from_text(script), workspace=tmp_path, tools=[wait], approve=allow_all)
+        async with asyncio.timeout(PATIENCE), engine as agent:
             reading = asyncio.ensure_future(agent.ask("go"))
             await began.wait()
             await agent.cancel()

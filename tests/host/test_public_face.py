@@ -12,8 +12,8 @@ from typing import Any, TypeGuard
 import pytest
 
 from polylect import host
-from polylect.app.embed import InProcess
 from polylect.app.serving.in_process import EventSink, InProcessLink
+from polylect.embed import open_engine
 from polylect.engine.engine import Engine
 from polylect.host import Agent, EngineDied, HostError, Result, TextDelta, TurnEnded, Usage, connect, errors
 from polylect.host.attachments import as_attachments
@@ -29,11 +29,11 @@ SCRIPT = '[[reply]]\ntext = "Hello"\n'
 
 
 def here(folder: Path) -> Agent:
-    return connect(lambda: InProcess(Scripted.from_text(SCRIPT), workspace=str(folder)))
+    return open_engine(Scripted.from_text(SCRIPT), workspace=folder)
 
 
 def sync_here(folder: Path) -> SyncAgent:
-    return sync_connect(lambda: InProcess(Scripted.from_text(SCRIPT), workspace=str(folder)))
+    return SyncAgent(open_engine(Scripted.from_text(SCRIPT), workspace=folder))
 
 
 def test_a_result_shows_text_reason_and_cost() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from engine_process import PATIENCE
-from polylect.app.embed import InProcess
-from polylect.host import Agent, Limits, TimedOut, connect
+from polylect.embed import open_engine
+from polylect.host import Agent, Limits, TimedOut
 from polylect.host.results import Result, update
 from polylect.host.structured_output import Shape
 from polylect.providers.scripted import Scripted
@@ -48,8 +48,7 @@ def test_what_is_no_value_is_said_to_be_none() -> None:
 
 
 def here(folder: Path, script: str) -> Agent:
-    engine = InProcess(Scripted.from_text(script), workspace=str(folder))
-    return connect(lambda: engine)
+    return open_engine(Scripted.from_text(script), workspace=folder)
 
 
 def test_the_limits_of_a_question_hold_when_it_is_asked_again(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine_process import Place
-from polylect.app.embed import InProcess
+from polylect.embed import open_engine
 from polylect.host import Agent, Ask, EngineDied, Limits, Refused, Result, TimedOut, Turn, TurnEnded, connect
 from polylect.host.process import _below, _processes
 from polylect.providers.scripted import Scripted
@@ -36,8 +36,7 @@ text = "answer to {prompt}"
 
 
 def here(folder: Path, **options: Any) -> Agent:
-    engine = InProcess(Scripted.from_text(SCRIPT), workspace=str(folder))
-    return connect(lambda: engine, **options)
+    return open_engine(Scripted.from_text(SCRIPT), workspace=folder, **options)
 
 
 def bounded(work: Coroutine[Any, Any, None]) -> None:
@@ -329,7 +328,7 @@ def test_another_session_has_its_own_cost(tmp_path: Path) -> None:
         script = (
             "[price]\ninput = 1000.0\noutput = 1000.0\n[[reply]]\ntext = 'x'\nusage = { input = 1000, output = 0 }\n"
         )
-        async with connect(lambda: InProcess(Scripted.from_text(script), workspace=str(tmp_path))) as agent:
+        async with open_engine(Scripted.from_text(script), workspace=tmp_path) as agent:
             await agent.ask("hello")
             assert agent.cost == 1.0
             await agent.new_session()

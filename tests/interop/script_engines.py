@@ -9,12 +9,9 @@ from typing import Any, NamedTuple
 from interop import omp_peers
 from interop.claude_model import Model
 from polylect import plug
-from polylect.app.embed import InProcess
+from polylect.embed import open_engine
 from polylect.host import Agent, connect
 from polylect.host.engine_registry import ENGINES as KNOWN
-from polylect.providers.anthropic import open_provider
-from polylect.providers.settings import ProviderSettings
-from polylect.sessions.store import MemoryStore
 
 MODEL = "claude-sonnet-4-5"
 READY_WITHIN = 60.0
@@ -37,17 +34,11 @@ class Reference:
 
     tool = "Bash"
 
-    def __init__(self) -> None:
-        self._store = MemoryStore("", "here")
-
     def connect(self, model: Model, place: Path, *, resume: str = "") -> Agent:
-        """A session that is resumed is the same store again."""
-        assert resume in ("", self._store.session)
         (place / "work").mkdir(exist_ok=True)
-        provider = open_provider(ProviderSettings(api_key="none", base_url=model.url))
+        about: dict[str, Any] = {"workspace": place / "work", "sessions": place / "sessions", "resume": resume}
         env = {"PATH": os.environ["PATH"]}
-        about: dict[str, Any] = {"workspace": str(place / "work"), "store": self._store, "model": MODEL, "env": env}
-        return connect(lambda: InProcess(provider, **about))
+        return open_engine("anthropic", api_key="none", base_url=model.url, model=MODEL, env=env, **about)
 
     async def session(self, agent: Agent) -> str:
         return agent.session

@@ -64,7 +64,7 @@ STATEMENTS: Statements = {
     "what the engine says can go elsewhere than to stdout": (EXAMPLES,),
     "a test can have a sink in memory": (EXAMPLES,),
     "a sink for a screen can share the engine with the wire": (
-        "app/test_embed.py::test_the_page_shows_every_kind_of_sink",
+        "app/test_embed.py::test_the_page_shows_every_task_and_every_kind_of_sink",
     ),
     "a channel wraps what sub-agents say before it is passed on": (EXAMPLES,),
     "a host can bring a sink of its own, over IPC for instance": (EXAMPLES,),

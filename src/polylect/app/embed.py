@@ -1,109 +1,284 @@
 """Runs an engine inside another Python program, without a child process or pipes; docs/embedding.md shows how.
 
-`open_engine` opens one conversation: commands go in by `engine.handle`, events come out by a function of the caller's.
-`Wire` adds a codec, for a host that speaks a dialect. `InProcess` is the same engine as a link for the host SDK. When
-the context is left, what runs is stopped and every process has ended.
+`open_engine` returns the `Agent` of the host SDK. `run_engine` is the same engine without the SDK: commands go in by
+`engine.handle`, events come out by a function of the caller's; `Wire` adds a codec, for a host that speaks a dialect.
+The engine is checked and put together as an engine process is (`serving/own_engine.py`), but no settings file and no
+credential of the environment is read unless the caller says so. Programs import these names from `polylect.embed`.
 """
 
 import asyncio
+import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
-from contextlib import asynccontextmanager
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any
 
 from polylect.app.serving.in_process import EventSink, InProcessLink, always_writable
-from polylect.app.serving.mcp_servers import open_servers
+from polylect.app.serving.own_engine import cannot_start, open_resolved, resolve
+from polylect.app.startup import config as settings_files
+from polylect.app.startup.config import ConfigError, Values
 from polylect.dialects.base import EngineSide, Env
-from polylect.engine.agent import Agent, EngineCallbacks
 from polylect.engine.engine import Engine
-from polylect.engine.hooks import NoHooks
-from polylect.engine.settings import Settings
-from polylect.extensions.extensions import Extensions
-from polylect.sessions.session import Session
-from polylect.sessions.store import MemoryStore
+from polylect.host.agent import Agent
+from polylect.host.asks import Policy
+from polylect.host.connecting import connect
+from polylect.host.errors import EngineDied, InvalidType
+from polylect.host.host_tools import HostTool
+from polylect.host.limits import Limits, checked
+from polylect.sessions.folder import sessions_root
 from polylect.system.child_environment import command_environment
 from polylect.system.clock_and_ids import new_id, now_ms
-from polylect.tools.process.custody import Custody
-from polylect.tools.sandbox.sandbox import Sandbox
-from polylect.tools.standard import standard_tools
-from polylect.tools.worker.pool import WorkerPool
 from polylect.vocab.commands import Command
-from polylect.vocab.content import Abilities
+from polylect.vocab.content import Mode, Server
 from polylect.vocab.events import Event
-from polylect.vocab.ports import Provider, Store, Tool
+from polylect.vocab.ports import Provider
 
 ENV = Env(now=now_ms, new_id=new_id)
 """The clock and the ids for a codec, which does no I/O."""
+Path = str | os.PathLike[str]
+Paths = Path | Sequence[Path]
+_NAMES = {
+    "model": "model",
+    "api_key": "api_key",
+    "base_url": "base_url",
+    "mode": "approval_mode",
+    "system_prompt": "system_prompt",
+    "max_turns": "max_turns",
+    "session": "session_id",
+    "resume": "resume",
+}
+"""Parameters that are settings, and the names that these have among the values of a start."""
+_LISTS = {"allow": "allow", "deny": "deny"}
+_PATHS = {"add_dir": "folders", "extensions": "extensions"}
+_OTHERS = ("workspace", "sessions", "budget", "settings", "config", "env")
+_PARAMETERS = {"session-id": "session", "extension": "extensions", "approval-mode": "mode", "max-budget-usd": "budget"}
+"""What a flag that an error names is called here, where that is not its own name."""
+_VARIABLE = re.compile(r"\b[A-Z]+_[A-Z_]+ is not set|set [A-Z]+_[A-Z_]+")
+_log = logging.getLogger(__name__)
+
+
+def open_engine(
+    provider: str | Provider = "",
+    *,
+    model: str = "",
+    api_key: str = "",
+    base_url: str = "",
+    workspace: Path = ".",
+    mode: Mode | None = None,
+    system_prompt: str = "",
+    max_turns: int = 0,
+    add_dir: Paths = (),
+    allow: str | Sequence[str] = (),
+    deny: str | Sequence[str] = (),
+    sessions: Path | bool | None = None,
+    session: str = "",
+    resume: str = "",
+    budget: float | Mapping[str, Any] | None = None,
+    extensions: Paths = (),
+    settings: bool = False,
+    config: Path | Mapping[str, Any] | None = None,
+    env: Mapping[str, str] | None = None,
+    approve: Policy | None = None,
+    tools: Sequence[HostTool | Callable[..., Any]] = (),
+    servers: Sequence[Server] = (),
+    limits: Limits = Limits(),  # noqa: B008  (frozen)
+    **provider_settings: Any,
+) -> Agent:
+    """Returns an agent whose engine runs in this process. `async with` opens the engine, and ends it on leaving.
+
+    Args:
+        provider: The name of a model service (`anthropic`, `openai`, `bedrock`, `vertex`, `local`, `scripted`), or an
+            object that is one (`polylect.vocab.ports.Provider`).
+        model: The model; without one, the default of the provider.
+        api_key: The key of the service.
+        base_url: The address of another server that speaks the same API.
+        workspace: The folder in which the engine works.
+        mode: How much may run without a question: `default`, `auto_edit`, `force`, `plan` or `dont_ask`.
+        system_prompt: What the model is told beside the engine's own prompt.
+        max_turns: Requests to the model in one turn; 0 for the usual number.
+        add_dir: Folders beside the workspace that tools may use without a question.
+        allow: Rules of calls that need no question, such as `Bash(git log:*)`.
+        deny: Rules of calls that never run.
+        sessions: The folder in which sessions are kept; True for the usual one, which `polylect sessions` lists; False
+            to keep none. Without it none is kept, or with `settings` what those say.
+        session: The id of a new session.
+        resume: The id of a session to go on with, or `latest`.
+        budget: Dollars for the session, or caps by name as the settings have them in `[budget]`.
+        extensions: Python files that extend the engine. Each has to load.
+        settings: Whether the settings files of the user and the project, and this process's environment, are read.
+        config: The path of one more settings file, or a table as such a file holds it: `{"sandbox": {"mode": "off"}}`.
+        env: The variables that the engine may use and commands may inherit, instead of this process's own.
+        approve: Answers every `Ask`, as in `connect`.
+        tools: Functions of this program that the model may call.
+        servers: MCP servers that are added as soon as the engine is open, as in `connect`.
+        limits: Time, money and tokens for each turn, unless the turn has limits of its own.
+        **provider_settings: More settings of the provider, as `[providers.NAME]` has them: `region`, `project`,
+            `profile`, `api`, `ca_file`, `max_retries`, `script` ...
+
+    Raises:
+        EngineDied: The engine cannot start; the text says what to change: there is no such provider, its key is
+            missing, the workspace is not there ... What concerns the session is raised on entering.
+        InvalidType: There is no such parameter, or an argument has the wrong type.
+    """
+    options = locals()
+    host = {name: options.pop(name) for name in ("approve", "tools", "servers", "limits")}
+    options |= options.pop("provider_settings")
+    caps = {"turn_budget:max_cost_usd": limits.cost} if checked(limits).cost else {}
+    open_checked = _check(options.pop("provider"), options, cost_updates="step", **caps)
+    return connect(lambda: InProcessLink(open_checked), **host)
 
 
 @asynccontextmanager
-async def open_engine(
-    say: EventSink,
-    provider: Provider,
+async def run_engine(
+    on_event: EventSink,
+    provider: str | Provider = "",
     *,
-    workspace: str = ".",
-    tools: MutableMapping[str, Tool] | None = None,
-    store: Store | None = None,
-    env: Mapping[str, str] | None = None,
-    env_names: Sequence[str] = (),
     wait_writable: Callable[[], Awaitable[None]] = always_writable,
-    sandbox: Sandbox | None = None,
-    extensions: Sequence[str] = (),
-    hooks: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
-    offered: Abilities | None = None,
-    **settings: Any,
+    **options: Any,
 ) -> AsyncIterator[Engine]:
-    """`handle` takes commands; `say` is called with every event, at once and in order, and must not wait.
+    """Opens an engine without the host SDK. On leaving, what runs is stopped and every process is gone.
 
-    Of `env`, which is `os.environ` if nothing is said, commands see what `system/child_environment.py` lists, and what
-    `env_names` adds to that (`"NAME"` or `"PREFIX_*"`). `wait_writable` is awaited between batches of the model's
-    words: a sink that is full makes the model wait there (`room` is its old name). The commands of the standard tools
-    run in the `sandbox`. `extensions` are files, `hooks` the table of the settings of that name; StartError is raised
-    if an extension cannot be loaded. `offered` is what hosts are told beside what the model can do. Further settings
-    are those of `engine/settings.py`.
-    On leaving, what runs is stopped and every process is gone.
+    Commands go in by `engine.handle`, which never waits; `await engine.settled()` returns when nothing runs or waits.
+
+    Args:
+        on_event: Is called with every event, at once and in order. It must not wait, raise, or call `engine.handle`.
+        provider: As in `open_engine`.
+        wait_writable: Is awaited between batches of the model's words: a receiver that is full makes the model wait.
+        **options: As in `open_engine`, from `model` to `env`, and the settings of the provider.
+
+    Raises:
+        EngineDied: The engine cannot start; the text says what to change.
+        InvalidType: There is no such option.
     """
-    wait_writable = settings.pop("room", wait_writable)
-    command_env = command_environment(os.environ if env is None else env, env_names)
-    own_tools = standard_tools(sandbox=sandbox) if tools is None else tools
+    async with _check(provider, options)(on_event, wait_writable) as engine:
+        await asyncio.sleep(0)  # what the settings say about the conversation is applied
+        yield engine
 
-    custody = Custody()
-    options: dict[str, Any] = {"files": extensions, "required": extensions, "commands": hooks, "env": command_env}
-    user_code = Extensions(own_tools, custody, **options) if extensions or hooks else None
 
-    def make_agent(callbacks: EngineCallbacks) -> Agent:
-        if "compaction" in settings:  # its old name
-            settings["output_cleanup"] = settings.pop("compaction")
-        values = Settings(workspace=os.path.realpath(workspace), **settings)
-        roots = [os.path.realpath(path) for path in (values.workspace, *values.folders)]
-        return Agent(
-            settings=values,
-            provider=provider,
-            tools=own_tools,
-            session=Session(store or MemoryStore("")),
-            processes=custody,
-            worker=WorkerPool(custody, sandbox, roots),
-            env=command_env,
-            hooks=user_code or NoHooks(),
-            offered=offered or Abilities(),
-            callbacks=callbacks,
-            open_servers=partial(open_servers, custody),
-            wait_writable=wait_writable,
-            new_id=new_id,
-        )
+def _check(
+    provider: str | Provider, options: Mapping[str, Any], **flags: object
+) -> Callable[..., AbstractAsyncContextManager[Engine]]:
+    """Checks all that can be checked now; returns the function that opens the engine. Raises EngineDied or InvalidType.
 
-    engine = Engine(make_agent, say)
+    `flags` are settings that have no parameter, by their names among the values of a start.
+    """
+    options = {name: value for name, value in options.items() if value not in (None, "", (), 0) or value is False}
+    _check_names(options)
+    from_files = bool(options.get("settings"))
+    env = _environment(options.get("env"), from_files=from_files)
     try:
-        if user_code:
-            await user_code.loaded()
+        flags |= {**_flags(options), "isolated": not from_files}
+        if provider:  # an object has its key and its model already: the checks of the scripted one ask for neither
+            flags["provider"] = provider if isinstance(provider, str) else "scripted"
+        values, notes = resolve(flags, env)
+    except EngineDied as error:
+        raise _in_python_words(error, from_files=from_files) from None
+    for note in notes:
+        _log.warning("%s", note)
+    return partial(_open, values, env, None if isinstance(provider, str) else provider)
+
+
+@asynccontextmanager
+async def _open(
+    values: Values,
+    env: dict[str, str],
+    provider: Provider | None,
+    on_event: EventSink,
+    wait_writable: Callable[[], Awaitable[None]] = always_writable,
+) -> AsyncIterator[Engine]:
+    context = open_resolved(dict(values), env, on_event, wait_writable=wait_writable, provider=provider)
+    try:
+        engine = await context.__aenter__()
+    except EngineDied as error:
+        raise _in_python_words(error) from None
+    try:
         yield engine
     finally:
-        await engine.close()
+        await context.__aexit__(None, None, None)
+
+
+def _check_names(options: Mapping[str, Any]) -> None:
+    known = (*_NAMES, *_LISTS, *_PATHS, *_OTHERS, *settings_files.PROVIDER_SETTINGS)
+    for name in options:
+        if name not in known:
+            from polylect.app.startup.nearest_word import hint  # only for an error
+
+            raise InvalidType(f"open_engine has no parameter {name!r}; {hint(name, known, 'see docs/embedding.md')}")
+
+
+def _environment(env: Mapping[str, str] | None, *, from_files: bool) -> dict[str, str]:
+    """The variables that the engine uses: those of the caller, all of ours, or those of ours that hold no secret."""
+    if env is not None:
+        return dict(env)
+    return dict(os.environ) if from_files else command_environment(os.environ)
+
+
+def _flags(options: Mapping[str, Any]) -> Values:
+    """The parameters of `open_engine` as the flags of an engine process. Raises EngineDied."""
+    flags: Values = {name: options[name] for name in settings_files.PROVIDER_SETTINGS if name in options}
+    flags |= {_NAMES[name]: options[name] for name in _NAMES if name in options}
+    flags |= {_LISTS[name]: _each(options[name]) for name in _LISTS if name in options}
+    flags |= {
+        _PATHS[name]: [os.path.abspath(path) for path in _each(options[name])] for name in _PATHS if name in options
+    }
+    flags["workspace"] = os.fspath(options.get("workspace", "."))
+    match options.get("config"):
+        case None:
+            pass
+        case Mapping() as table:
+            flags["config"] = dict(table)
+        case path:
+            flags["config"] = os.path.abspath(path)
+    return flags | _session_flags(options) | _budget_flags(options.get("budget"))
+
+
+def _each(value: Any) -> list[Any]:
+    return [value] if isinstance(value, str | os.PathLike) else list(value)
+
+
+def _session_flags(options: Mapping[str, Any]) -> Values:
+    sessions = options.get("sessions", bool(options.get("settings")))
+    if not isinstance(sessions, bool):
+        return {"sessions_root": os.path.abspath(sessions)}
+    if not sessions and (name := next((name for name in ("resume", "session") if options.get(name)), "")):
+        raise cannot_start(f"{name} needs sessions, and none are kept: name their folder with sessions")
+    if not sessions:
+        return {"no_session": True}
+    usual = {} if options.get("settings") else {"sessions_root": sessions_root(dict(options.get("env") or os.environ))}
+    return usual | ({"sessions": True} if "sessions" in options else {})
+
+
+def _budget_flags(budget: float | Mapping[str, Any] | None) -> Values:
+    """Caps of the session, and of each turn in a table `turn`, by their names among the values of a start."""
+    if budget is None:
+        return {}
+    caps = dict(budget) if isinstance(budget, Mapping) else {"max_cost_usd": budget}
+    try:
+        rows = settings_files.flatten("open_engine", {"budget": caps})
+        return {settings_files.check_value("open_engine", key, value): value for key, value in rows}
+    except ConfigError as error:
+        raise cannot_start(error) from None
+
+
+def _in_python_words(error: Exception, *, from_files: bool = True) -> EngineDied:
+    """The same error with parameters instead of flags."""
+    text = str(error).replace("--max-budget-usd, --budget of run", "limits")
+    text = text.replace("--provider scripted", 'provider="scripted"')
+    text = re.sub(r"--([a-z][a-z-]+)", lambda flag: _PARAMETERS.get(flag[1], flag[1].replace("-", "_")), text)
+    if not from_files and _VARIABLE.search(text):
+        text += " (settings=True reads it from the environment)"
+    return EngineDied(text)
 
 
 class Wire:
-    """Connects an engine to bytes in a dialect: `say` is the sink for its events, `receive` takes the host's bytes."""
+    """Connects an engine to bytes in a dialect.
+
+    Args:
+        codec: The engine side of the dialect.
+        write: Is called with bytes for the host. It must not wait.
+    """
 
     def __init__(self, codec: EngineSide, write: Callable[[bytes], None]) -> None:
         self._codec = codec
@@ -111,19 +286,22 @@ class Wire:
         self._engine: Engine | None = None
 
     def connect(self, engine: Engine) -> None:
+        """Passes the commands of the host to this `engine` from now on."""
         self._engine = engine
         self._handle(self._codec.start())
 
-    def say(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
+        """Writes an `event` of the engine: the `on_event` of `run_engine`."""
         if follows := self._codec.send(event):
             asyncio.get_running_loop().call_soon(self._handle, follows)  # never while an event is being handled
         self._flush()
 
     def receive(self, data: bytes) -> None:
-        """Handles bytes from the host, in pieces of any size."""
+        """Handles `data` from the host, in pieces of any size."""
         self._handle(self._codec.receive(data))
 
     def receive_eof(self) -> None:
+        """The host will send no more: what it has sent is finished, and what would have to be asked is denied."""
         self._handle(self._codec.receive_eof())
         if self._engine:
             self._engine.input_closed(stop=False)
@@ -137,10 +315,3 @@ class Wire:
     def _flush(self) -> None:
         if data := self._codec.data_to_send():
             self._write(data)
-
-
-class InProcess(InProcessLink):
-    """A link of the host SDK to an engine in this process: `connect(lambda: InProcess(provider, workspace="."))`."""
-
-    def __init__(self, provider: Provider, **options: Any) -> None:
-        super().__init__(lambda say: open_engine(say, provider, **options))

@@ -1,8 +1,8 @@
 """Runs the user's extensions in one session: the `Hooks` of the port, over Python files, packages and shell commands.
 
 Extensions are loaded in the background while the engine starts, and each hook waits until that is done. One that fails
-to load is reported and left out, unless it is required: then `loaded` raises, and the caller (`app/serving/assembly.py`
-or `app/embed.py`) ends the engine before a prompt runs, because the extension may guard something.
+to load is reported and left out, unless it is required: then `loaded` raises, and the caller (`app/serving/serve.py`
+or `app/serving/own_engine.py`) ends the engine before a prompt runs, because the extension may guard something.
 
 Hooks run one after the other in the order in which they were registered. A hook of `before_tool` that fails denies the
 call; a failure of any other hook is reported and has no effect.

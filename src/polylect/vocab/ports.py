@@ -1,7 +1,7 @@
 """The protocols that the engine uses: model services, tools, processes, sessions, MCP servers.
 
 The engine (`engine/`) depends on these protocols only. `providers/`, `tools/`, `sessions/` and `mcp/` fulfil them, and
-`app/serving/assembly.py` and `app/embed.py` put them together. Tests use doubles of the same shape. Nothing here does
+`app/serving/assembly.py` puts them together. Tests use doubles of the same shape. Nothing here does
 anything; what a method may raise is part of its contract.
 """
 

@@ -10,10 +10,10 @@ import pytest
 
 from doubles import Echo, Played, converse
 from engine_process import Place
-from polylect.app.embed import ENV
 from polylect.dialects.claude.engine.codec import EngineSide
 from polylect.dialects.claude.engine.line_writer import PIECE
 from polylect.dialects.claude.start_lines import go_back, line_id
+from polylect.embed import ENV
 from polylect.sessions import folder
 from polylect.sessions.library import FileLibrary
 from polylect.sessions.replay import Replay

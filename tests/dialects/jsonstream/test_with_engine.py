@@ -6,12 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from polylect.app.embed import ENV, Wire, open_engine
 from polylect.dialects.jsonstream.engine.codec import EngineSide
 from polylect.dialects.jsonstream.ready import capabilities, ready_line
-from polylect.engine.turn.budget import Budget
+from polylect.embed import ENV, Wire, run_engine
 from polylect.providers.scripted import Scripted
-from polylect.vocab.content import Abilities
 from polylect.vocab.ports import ModelInfo
 
 Frame = dict[str, Any]
@@ -49,8 +47,7 @@ def talk(
         codec = EngineSide(ENV, version=version)
         codec.note_sent(ready_line(version, "s", capabilities(version, thinking=True, extras=flags)))
         wire = Wire(codec, said.append)
-        offered = Abilities(extras=FLAGS)
-        async with open_engine(wire.say, provider, workspace=str(place), offered=offered, **more) as engine:
+        async with run_engine(wire.emit, provider, workspace=place, **more) as engine:
             wire.connect(engine)
             for step in steps:
                 wire.receive(b"".join(json.dumps(frame).encode() + b"\n" for frame in step))
@@ -107,7 +104,7 @@ def test_t6_costs_are_told_before_the_end_where_the_price_is_known_and_else_not_
 
 def test_a_session_that_was_out_of_budget_goes_on_once_it_has_more(tmp_path: Path) -> None:
     more = {"type": "continue_with_budget", "request_id": "r1", "additional_tokens": 100}
-    budget = Budget(max_tokens_in=40, max_tokens_out=40)
+    budget = {"max_tokens_in": 40, "max_tokens_out": 40}
     steps = [[message(msg_id="m1")], [message(msg_id="m2")], [more, message(msg_id="m3")]]
     heard = talk(tmp_path, Scripted.from_text(FINE), *steps, budget=budget)
     assert [frames[-1]["finish_reason"] for frames in heard] == ["stop", "max_turns", "stop"]
@@ -133,7 +130,7 @@ def test_a_granted_path_is_not_asked_about_until_it_is_revoked(tmp_path: Path) -
         said: list[bytes] = []
         wire = Wire(EngineSide(ENV), said.append)
         model = Scripted.from_text(script)
-        async with open_engine(wire.say, model, workspace=str(tmp_path / "inside")) as engine:
+        async with run_engine(wire.emit, model, workspace=tmp_path / "inside") as engine:
             wire.connect(engine)
             for step in steps:
                 wire.receive(b"".join(json.dumps(frame).encode() + b"\n" for frame in step))

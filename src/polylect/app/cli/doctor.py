@@ -191,7 +191,7 @@ def _extensions(
     for path, why in report.extension_errors:
         yield "bad", "extension", f"{path}: {why}"
     broken = {path for path, _ in report.extension_errors}
-    places = config.extension_folders(env, workspace, trusted=bool(flags.get("trust_workspace")))
+    places = config.extension_folders(flags, env, workspace)
     named = flags.get("extensions")
     files = [path for place in places for path in files_in(place)]
     for path in [*files, *named] if isinstance(named, list) else files:

@@ -40,7 +40,7 @@ from polylect.tools.worker.pool import WorkerPool
 from polylect.vocab.commands import AddServer, Configure
 from polylect.vocab.content import Abilities
 from polylect.vocab.events import CostChanged
-from polylect.vocab.ports import Tool
+from polylect.vocab.ports import Provider, Tool
 from polylect.vocab.tool_names import same_tool
 
 if TYPE_CHECKING:
@@ -50,19 +50,33 @@ _SPANS_TIMEOUT = 2.0
 
 
 class Assembly:
-    """The parts of one engine. `wait_writable` and `full` belong to the way to the host. Raises PolylectError."""
+    """The parts of one engine. `wait_writable` and `full` belong to the way to the host. Raises PolylectError.
 
-    def __init__(self, start: Start, wait_writable: Callable[[], Awaitable[None]], full: Callable[[], bool]) -> None:
+    `provider` is used instead of the one that the settings name. `own_process` says that this process is the engine's
+    alone, so that its memory may be closed to others and orphans may become its children.
+    """
+
+    def __init__(
+        self,
+        start: Start,
+        wait_writable: Callable[[], Awaitable[None]],
+        full: Callable[[], bool],
+        *,
+        provider: Provider | None = None,
+        own_process: bool = True,
+    ) -> None:
         self._start, self._wait_writable, self._full = start, wait_writable, full
+        self._own_process = own_process
         self._settings = settings = _settings(start)
-        self._provider = open_provider(start.values, start.env)
+        self._provider = provider or open_provider(start.values, start.env)
+        self._models = None if provider else AvailableModels(start.values, start.env)
         self._spans = open_spans(start.env, start.session)
         self._sandbox = sandbox = open_sandbox(start.values, start.env, start.place.path if start.place else "")
         self._tools = LazyTools(lambda: _standard_tools(settings, start, sandbox))
 
     def agent(self, callbacks: EngineCallbacks, session: Session, library: FileLibrary | None) -> Agent:
         start, settings, tools = self._start, self._settings, self._tools
-        custody = Custody(before=secrets.seal, adopt=True)
+        custody = Custody(before=secrets.seal, adopt=True) if self._own_process else Custody()
         passed = command_environment(start.env, config.texts(start.values, "sandbox_env"), keys(start.values))
         env = absolute_only(passed)
         roots = [os.path.realpath(path) for path in (settings.workspace, *settings.folders)]
@@ -81,7 +95,7 @@ class Assembly:
             env=env,
             command_notice=withheld_notice(start.env, env),
             hooks=self._extensions or NoHooks(),
-            models=AvailableModels(start.values, start.env),
+            models=self._models,
             library=library,
             trace=self._spans.add if self._spans else None,
             offered=Abilities(mcp=bool(start.values.get("mcp_servers")), extras=capabilities(start.values)),
@@ -172,10 +186,10 @@ def _open_extensions(
 ) -> "Extensions | None":
     """The user's extensions and hooks, from trusted places; None if there are none. They are imported only now."""
     values, workspace, table = start.values, str(start.values["workspace"]), start.values.get("hooks")
-    folders = config.extension_folders(start.env, workspace, trusted=bool(values.get("trust_workspace")))
+    folders = config.extension_folders(values, start.env, workspace)
     files = [path for folder in folders for path in files_in(folder)]
     files = list(dict.fromkeys([*files, *config.texts(values, "extensions")]))
-    packages = has_installed()
+    packages = not values.get("isolated") and has_installed()
     if not (files or table or packages):
         return None
     from polylect.extensions.extensions import Extensions  # 15 ms, and only where there are some

@@ -1,7 +1,7 @@
 """Links the host SDK to an engine in the same process.
 
 `connect` usually gets a child process that speaks a dialect. Here commands and events are handed over as values. Used
-by `embed.py` for engines of other programs, and by `polylect run`, which saves the start of a second Python that way.
+by `app/embed.py` for engines inside other programs, and by `polylect run`, which saves the start of a second Python.
 """
 
 import asyncio
@@ -11,12 +11,14 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from polylect import __version__
 from polylect.dialects.base import Successor
 from polylect.engine.engine import Engine
 from polylect.host.errors import EngineDied
 from polylect.host.supported_commands import sample_of
-from polylect.vocab.commands import Command
+from polylect.vocab.commands import Command, Hello
 from polylect.vocab.events import Event, Ready
 
 EventSink = Callable[[Event], None]
@@ -50,6 +52,9 @@ class InProcessLink:
         on_event(Ready(__version__, settings.model, settings.mode, self._engine.agent.abilities(), session=session))
 
     def send(self, command: Command) -> list[Event]:
+        if isinstance(command, Hello) and command.offers.get("tools"):
+            # The same tools are offered as an MCP server, for wires that know only those; the model sees them once
+            command = replace(command, offers={**command.offers, "servers": []})
         self._engine.handle(command)
         return []
 

@@ -1,6 +1,6 @@
 """Opens the MCP servers of an engine when the first one is added, by settings, a host or an embedding program.
 
-Called through `agent.open_servers`, which `assembly.py` and `embed.py` set. Nothing of `polylect.mcp` is imported
+Called through `agent.open_servers`, which `assembly.py` sets. Nothing of `polylect.mcp` is imported
 before there is a server.
 """
 

@@ -1,13 +1,14 @@
-"""Opens our engine in this process, set up by flags and files exactly as an engine process is.
+"""Opens our engine in this process, with the checks and the assembly of an engine process.
 
-`polylect run` uses it for its one task. `embed.py` is different: there the program that embeds the engine decides
-everything, and no settings are read.
+`polylect run` uses `own_engine` for its one task: flags, files and environment count as for an engine process, and this
+process is treated as the engine's own. `app/embed.py` uses `resolve` and `open_resolved` for engines inside other
+programs, whose process is left as it is. Whatever keeps the engine from starting raises EngineDied.
 """
 
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from polylect.app.cli.terminal import print_error
@@ -21,8 +22,11 @@ from polylect.app.startup.start import CannotStart, Start, lock_session, resolve
 from polylect.engine.engine import Engine
 from polylect.host.errors import EngineDied
 from polylect.sessions import folder
+from polylect.sessions.library import FileLibrary
+from polylect.sessions.session import Session
 from polylect.system.threads import run_in_thread
-from polylect.vocab.errors import PolylectError, StartError
+from polylect.vocab.errors import PolylectError
+from polylect.vocab.ports import Provider
 
 
 @asynccontextmanager
@@ -31,15 +35,52 @@ async def own_engine(words: Sequence[str], on_event: EventSink) -> AsyncIterator
 
     When the context is left, what runs is stopped and every process has ended.
     """
-    start = _check_start(words)
-    secrets.conceal(keys(start.values))
+    options, _ = parse(list(words))
+    env = dict(os.environ)
+    values, notes = resolve(options, env)
+    secrets.conceal(keys(values))
     logging.disable()  # as in an engine process: what matters is in the events
+    async with open_resolved(values, env, on_event, own_process=True) as engine:
+        for note in notes:
+            print_error(note)
+        yield engine
+
+
+def resolve(options: config.Values, env: dict[str, str]) -> tuple[config.Values, list[str]]:
+    """All settings of an engine, checked, and remarks for the user. `options` are flags by name. Raises EngineDied."""
+    notes: list[str] = []
     try:
-        opened = await run_in_thread(open_session, start) if is_long(start) else open_session(start)
-        assembly = Assembly(start, always_writable, lambda: False)
-        engine = Engine(lambda callbacks: assembly.agent(callbacks, *opened), on_event)
+        return resolve_settings({"protocol": "0.2.0", **options}, env, notes), notes
+    except (CannotStart, config.ConfigError) as error:
+        raise cannot_start(error) from None
+
+
+@asynccontextmanager
+async def open_resolved(
+    values: config.Values,
+    env: dict[str, str],
+    on_event: EventSink,
+    *,
+    wait_writable: Callable[[], Awaitable[None]] = always_writable,
+    provider: Provider | None = None,
+    own_process: bool = False,
+) -> AsyncIterator[Engine]:
+    """Opens an engine with what `resolve` returned; `on_event` receives every event. Raises EngineDied.
+
+    `wait_writable`, `provider` and `own_process` are those of `Assembly`. When the context is left, what runs is
+    stopped and every process has ended.
+    """
+    start = _lock(values, env)
+    try:
+        session, library = await _open_session(start)
     except PolylectError as error:
-        raise EngineDied(f"polylect cannot start: {error}") from None
+        raise cannot_start(error) from None
+    try:
+        assembly = Assembly(start, wait_writable, lambda: False, provider=provider, own_process=own_process)
+        engine = Engine(lambda callbacks: assembly.agent(callbacks, session, library), on_event)
+    except PolylectError as error:
+        session.store.close()
+        raise cannot_start(error) from None
     try:
         await _load_required(assembly)
         asyncio.get_running_loop().call_soon(assembly.begin, engine)  # after the host has received `Ready`
@@ -49,25 +90,40 @@ async def own_engine(words: Sequence[str], on_event: EventSink) -> AsyncIterator
         await assembly.close()
 
 
+def _lock(values: config.Values, env: dict[str, str]) -> Start:
+    try:
+        place = lock_session(values, env)
+    except (CannotStart, folder.FolderError) as error:
+        raise cannot_start(error) from None
+    except OSError as error:  # most often a full disk
+        raise cannot_start(f"{error.strerror}: {error.filename or 'the session folder'}") from None
+    return Start(values, env, place, (-1, -1), -1, place.session if place else "", b"")
+
+
+async def _open_session(start: Start) -> tuple[Session, FileLibrary | None]:
+    """The session of the start. A long log is read in a thread; who does not wait for that leaves no lock behind."""
+    if not is_long(start):
+        return open_session(start)
+    reading = asyncio.ensure_future(run_in_thread(open_session, start))
+    try:
+        return await asyncio.shield(reading)
+    except asyncio.CancelledError:
+        reading.add_done_callback(_close_session)
+        raise
+
+
+def _close_session(reading: "asyncio.Future[tuple[Session, FileLibrary | None]]") -> None:
+    if not reading.cancelled() and not reading.exception():
+        reading.result()[0].store.close()
+
+
 async def _load_required(assembly: Assembly) -> None:
     try:
         await assembly.required()
-    except StartError as error:
-        raise EngineDied(f"polylect cannot start: {error}") from None
+    except PolylectError as error:
+        raise cannot_start(error) from None
 
 
-def _check_start(words: Sequence[str]) -> Start:
-    options, _ = parse(list(words))
-    env = dict(os.environ)
-    notes: list[str] = []
-    try:
-        values = resolve_settings({"protocol": "0.2.0", **options}, env, notes)
-        place = lock_session(values, env)
-    except (CannotStart, config.ConfigError, folder.FolderError) as error:
-        raise EngineDied(f"polylect cannot start: {error}") from None
-    except OSError as error:  # most often a full disk
-        what = error.filename or "the session folder"
-        raise EngineDied(f"polylect cannot start: {error.strerror}: {what}") from None
-    for note in notes:
-        print_error(note)
-    return Start(values, env, place, (-1, -1), -1, place.session if place else "", b"")
+def cannot_start(reason: object) -> EngineDied:
+    """The error for an engine that does not start because of `reason`."""
+    return EngineDied(f"polylect cannot start: {reason}")

@@ -111,6 +111,7 @@ _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "prices": {"input": _NUMBER, "output": _NUMBER, "cache_read": _NUMBER, "cache_write": _NUMBER},
 }
 """Sections with a table for each name: `[providers.openai]`, `[models."gpt-5"]`, `[extensions.guard]`."""
+PROVIDER_SETTINGS = frozenset(_TABLES["providers"])
 _HOOK: Keys = {"matcher": ("matcher", str), "command": ("command", str), "timeout": ("timeout", _NUMBER)}
 _CHOICES = {"api": ("chat", "responses")}
 _ENVIRONMENT = {"POLYLECT_PROVIDER": "provider", "POLYLECT_MODEL": "model", "POLYLECT_SCRIPT": "script"}
@@ -124,18 +125,23 @@ def gather(flags: Values, env: dict[str, str], workspace: str, notes: list[str])
     """All settings of flags, environment and files; those of providers are in `providers`, by name.
 
     `flags` are parsed options, `workspace` is an absolute path. `defaults` among the flags are settings weaker than
-    every file: those of a program that we stand in for. Remarks for the user are added to `notes`. Raises ConfigError.
+    every file: those of a program that we stand in for. `config` is the path of one more file, or a table as a file
+    holds it. With `isolated` no other file is read. Remarks for the user are added to `notes`. Raises ConfigError.
     """
     flags = dict(flags)
     defaults = flags.pop("defaults", None)
     settings: Values = defaults if isinstance(defaults, dict) else {}
-    settings = from_files(env, workspace, notes, settings, trusted=bool(flags.get("trust_workspace")))
-    if isinstance(config_file := flags.get("config"), str):
-        if not os.path.isfile(config_file):
-            raise ConfigError(f"--config {config_file}: there is no such file")
-        settings = _merge(settings, _read(config_file, notes))
+    if not flags.get("isolated"):
+        settings = from_files(env, workspace, notes, settings, trusted=bool(flags.get("trust_workspace")))
+        _name_ignored_extensions(flags, workspace, notes)
+    match flags.get("config"):
+        case str(path):
+            if not os.path.isfile(path):
+                raise ConfigError(f"--config {path}: there is no such file")
+            settings = _merge(settings, _read(path, notes))
+        case dict(table):
+            settings = _merge(settings, _checked("config", table, notes))
     flags = {**flags, **_extensions(flags, settings.pop("extensions", None), env)}
-    _name_ignored_extensions(flags, workspace, notes)
     settings |= {name: env[variable] for variable, name in _ENVIRONMENT.items() if env.get(variable)}
     joined: Values = {name: flags[name] for name in ("deny", "ask", "hooks", *_ADDED_BY_FLAGS) if name in flags}
     in_files = {name: settings[name] for name in joined if name in settings}
@@ -236,14 +242,19 @@ def read_bounded(path: str, most: int = MOST_BYTES) -> bytes:
 
 def _read(path: str, notes: list[str]) -> Values:
     """The settings of a trusted file. Raises ConfigError."""
-    data = parse_file(path)
+    return _checked(path, parse_file(path), notes)
+
+
+def _checked(path: str, data: Values, notes: list[str]) -> Values:
+    """The settings of a table as a trusted file holds it. `path` is for errors. Raises ConfigError."""
     settings: Values = {}
     mcp = data.get("mcp")
-    if isinstance(mcp, dict) and (servers := mcp.pop("servers", None)) is not None:
+    if isinstance(mcp, dict) and (servers := mcp.get("servers")) is not None:
         settings["mcp_servers"] = _servers(path, servers)
-    hooks = data.pop("hooks", None)
-    if hooks is not None:
+        data = {**data, "mcp": {name: value for name, value in mcp.items() if name != "servers"}}
+    if (hooks := data.get("hooks")) is not None:
         settings["hooks"] = check_hooks(path, hooks)
+        data = {name: value for name, value in data.items() if name != "hooks"}
     for key, value in flatten(path, data):
         if key in _OLD_NAMES:
             notes.append(f"{path}: {key} is now called {_OLD_NAMES[key]}")
@@ -300,7 +311,7 @@ def _extensions(flags: Values, configured: object, env: dict[str, str]) -> Value
         if not os.path.isfile(path):
             raise ConfigError(f"--extension {path}: there is no such file")
     files, required = [], list(named)
-    folder = extension_folders(env, "", trusted=False)[0]
+    folder = os.path.join(os.path.dirname(user_file(env)), "extensions")
     for name, table in configured.items() if isinstance(configured, dict) else ():
         path = os.path.expanduser(str(table.get("path") or os.path.join(folder, f"{name}.py")))
         if not os.path.isabs(path):
@@ -324,15 +335,17 @@ def _name_ignored_extensions(flags: Values, workspace: str, notes: list[str]) ->
         notes.append(f"{folder}: a project's extensions are code, and are ignored without --trust-workspace")
 
 
-def extension_folders(env: dict[str, str], workspace: str, *, trusted: bool) -> list[str]:
-    """The folders that hold extensions: the user's, and the project's if it is trusted."""
+def extension_folders(values: Values, env: dict[str, str], workspace: str) -> list[str]:
+    """The folders that hold extensions: the user's, and the project's if it is trusted; none if `isolated`."""
+    if values.get("isolated"):
+        return []
     own = os.path.join(os.path.dirname(user_file(env)), "extensions")
-    return [own, os.path.join(workspace, ".polylect", "extensions")] if trusted else [own]
+    return [own, os.path.join(workspace, ".polylect", "extensions")] if values.get("trust_workspace") else [own]
 
 
 def has_extensions(values: Values, env: dict[str, str], workspace: str) -> bool:
     """Whether extension files will be loaded. Installed packages are not counted: finding them takes a millisecond."""
-    folders = extension_folders(env, workspace, trusted=bool(values.get("trust_workspace")))
+    folders = extension_folders(values, env, workspace)
     names = [name for folder in folders if os.path.isdir(folder) for name in os.listdir(folder)]
     return bool(values.get("extensions")) or any(name.endswith(".py") and name[0] != "_" for name in names)
 
