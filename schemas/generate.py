@@ -8,7 +8,7 @@ import msgspec
 from polylect import plug
 from polylect.dialects.base import Dialect
 
-DIALECTS = ("jsonstream", "omp", "claude")
+DIALECTS = plug.dialects()
 
 
 def schema(dialect: Dialect, version: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@
 """
 
 from polylect.vocab import events as e
-from polylect.vocab import grammar
+from polylect.vocab.grammar import grammar
 
 
 class GrammarError(AssertionError):

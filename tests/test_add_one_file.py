@@ -195,7 +195,7 @@ def prepare(options):
     pass
 
 
-def ready(values):
+def ready(values, session):
     return b"* ready\\n"
 
 

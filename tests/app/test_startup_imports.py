@@ -22,6 +22,7 @@ BEFORE_READY = {
     "polylect.dialects",
     "polylect.dialects.jsonstream",
     "polylect.dialects.jsonstream.ready",
+    "polylect.dialects.little_json",
     "polylect.dialects.jsonstream.versions",
     "polylect.sessions",
     "polylect.sessions.folder",
@@ -36,6 +37,12 @@ BEFORE_READY = {
 _CLAUDE = ("--output-format", "stream-json", "--input-format", "stream-json", "--verbose")
 _INITIALIZE = b'{"type":"control_request","request_id":"r1","request":{"subtype":"initialize","hooks":null}}\n'
 FACES: dict[str, tuple[tuple[str, ...], set[str], bytes, str]] = {
+    "native": (
+        ("--native",),
+        {f"polylect.dialects.native{name}" for name in ("", ".start", ".head", ".versions")},
+        b'{"type":"ping","ref":"1"}\n',
+        '"ref":"1"}',
+    ),
     "jsonstream": (("--json-stream",), set(), b'{"type":"ping"}\n', '{"type":"pong"}'),
     "omp": (
         ("--mode", "rpc"),
@@ -53,7 +60,12 @@ FACES: dict[str, tuple[tuple[str, ...], set[str], bytes, str]] = {
     ),
 }
 """By wire: its flags, what it needs beyond the handful, a first request, and what is in the answer."""
-FIRST = {"jsonstream": b'{"type":"ready"', "omp": b'{"type":"ready"}\n', "claude": b""}
+FIRST = {
+    "native": b'{"seq":1,"type":"ready"',
+    "jsonstream": b'{"type":"ready"',
+    "omp": b'{"type":"ready"}\n',
+    "claude": b"",
+}
 """What is heard before anything else is imported. On Claude's wire an engine speaks only when it is spoken to."""
 
 NOT_FOR_A_FIRST_ANSWER = {

@@ -263,7 +263,8 @@ def source(dialect: Dialect) -> str:
     found = {version: unsaid(dialect, version) for version in dialect.versions}
     ever = [name for name in found[dialect.versions[0]] if all(name in names for names in found.values())]
     lines = ['"""What this wire cannot say. Written by `tests/dialects/everything.py`, never by hand."""', ""]
-    lines += ["_IN_ANY_VERSION = (", *[f"    {json.dumps(name)}," for name in ever], ")", "UNSAID = {"]
+    listed = ["(", *[f"    {json.dumps(name)}," for name in ever], ")"] if ever else ["()"]
+    lines += [f"_IN_ANY_VERSION = {listed[0]}", *listed[1:], "UNSAID = {"]
     for version, names in found.items():
         own = [f"        {json.dumps(name)}," for name in names if name not in ever]
         whole = [f'    "{version}": (', "        *_IN_ANY_VERSION,", *own, "    ),"]

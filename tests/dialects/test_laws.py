@@ -54,6 +54,15 @@ quick = settings(max_examples=20, deadline=None, suppress_health_check=list(Heal
 """A law is tried on every conversation in every version of every dialect: over a hundred times so many."""
 
 COMMANDS: dict[str, list[Command]] = {
+    "native": [
+        AddServer(Server("team", "stdio", "node", ("bridge.js",), {"TOKEN": "t"}), ref="r1"),
+        AddContext("Be brief.", ref="r2"),
+        Configure({"mode": "force", "thinking": "high"}, ref="r3"),
+        Prompt("m1", "Hello\nthere \u2028 é", (File("/a.png"), Image("image/gif", "R0lG")), busy="refuse", ref="r4"),
+        Steer("faster", (), "last", "keep", ref="r5"),
+        RunShell("ls", private=True, ref="r6"),
+        Cancel(queued="keep", ref="r7"),
+    ],
     "jsonstream": [
         AddServer(Server("team", "stdio", "node", ("bridge.js",), {"TOKEN": "t"}), ref="r1"),
         AddContext("Be brief.", ref="r2"),

@@ -130,7 +130,7 @@ asyncio.run(main())
     )
     assert ran.returncode == 0, ran.stderr
     events = [json.loads(line) for line in ran.stdout.splitlines()]
-    assert events[-1]["is"] == "turn_ended"
+    assert events[-1]["type"] == "turn_ended"
     assert (place.workspace / "made.txt").exists()
 
 

@@ -20,7 +20,7 @@ from interop.claude_model import REFUSE, WAIT, Model, Step, text, use
 from interop.script_engines import ENGINES, Engine, Reference
 from polylect.host import Agent, Ask, Event
 from polylect.vocab import events as e
-from polylect.vocab.complete import Completer
+from polylect.vocab.grammar.complete import Completer
 
 pytestmark = pytest.mark.interop
 PATIENCE = 60.0

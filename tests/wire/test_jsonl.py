@@ -202,13 +202,13 @@ def test_i2_surrogates_are_replaced_wherever_they_are() -> None:
 def test_i3_a_frame_is_one_line() -> None:
     assert dump({"a": "x\ny\r\u2028\u2029"}) == b'{"a":"x\\ny\\r\\u2028\\u2029"}\n'
     assert dump({"\u2028": 1}) == b'{"\\u2028":1}\n'
-    assert dump(TextDelta("\u2029", turn="t")) == b'{"is":"text_delta","text":"\\u2029","turn":"t"}\n'
+    assert dump(TextDelta("\u2029", turn="t")) == b'{"type":"text_delta","text":"\\u2029","turn":"t"}\n'
     assert dump({"raw": msgspec.Raw('"\u2028"'.encode())}) == b'{"raw":"\\u2028"}\n'
 
 
 def test_i3_lone_surrogates_never_reach_the_wire() -> None:
     assert dump({"a\udc00": ["\ud800x", ("\udfff",)]}) == '{"a\ufffd":["\ufffdx",["\ufffd"]]}\n'.encode()
-    assert dump(TextDelta("\ud83d", turn="t")) == '{"is":"text_delta","text":"\ufffd","turn":"t"}\n'.encode()
+    assert dump(TextDelta("\ud83d", turn="t")) == '{"type":"text_delta","text":"\ufffd","turn":"t"}\n'.encode()
 
 
 def test_i3_only_the_two_separators_are_escaped() -> None:

@@ -23,12 +23,15 @@ _AIONRS_COMMANDS = {
 """Subcommands of aionrs since 0.2.0, and our flags for the same."""
 _INFO_FLAGS = ("config_path", "init_config", "list_sessions", "skills_path")
 _OWN_PROGRAMS = ("polylect", "__main__.py", *_PROTOCOLS)
+_OWN_WIRES = ("native", "jsonstream")
+"""Dialects that the program speaks with its own flags."""
 _COMMANDS = ("chat", "demo", "doctor", "engines", "link", "models", "run", "sessions")
 _OWN_HELP = ("chat", "run")
 _HELP = """\
 polylect: a coding agent for host programs
 
-  polylect --json-stream [flags]   serve one conversation on stdin and stdout
+  polylect --native [flags]        serve a conversation on stdin and stdout, with nothing left out; see docs/native.md
+  polylect --json-stream [flags]   the same on the wire of aionrs and wayland-core; see docs/json-stream.md
   polylect --mode rpc [flags]      the same as omp does it, with omp's flags; see docs/omp-rpc.md
   polylect --output-format stream-json --input-format stream-json --verbose [flags]
                                    the same as claude does it, with claude's flags; see docs/claude.md
@@ -97,7 +100,7 @@ def _main() -> int:
 
 
 def serve(name: str, words: list[str]) -> int:
-    """Serves json-stream, or answers a flag such as --version. Returns the exit code."""
+    """Serves the native wire or json-stream, or answers a flag such as --version. Returns the exit code."""
     try:
         options, rest = parse(_aionrs_words(words) if name == "aionrs" else words)
         if options.get("version"):
@@ -110,12 +113,17 @@ def serve(name: str, words: list[str]) -> int:
             from polylect.app.startup.info_flags import print_answer
 
             return print_answer(flag, dict(os.environ))
-        if not options.get("json_stream"):
+        native = options.pop("native", False)
+        if not native and not options.get("json_stream"):
             raise UsageError(_usage_hint(rest))
+        if native and options.get("json_stream"):
+            raise UsageError("--native and --json-stream exclude each other: name the one wire to speak")
         if rest:
             raise UsageError(f"{rest[0]!r} is not a flag; a prompt is sent as a message on stdin")
         options.setdefault("protocol", _PROTOCOLS.get(name, "0.2.0"))
         options["complete_ready"] = name == "aionrs"
+        if native:
+            options["dialect"] = "native"
         from polylect.app.startup.start import start
     except UsageError as error:
         _print_error(error)
@@ -138,11 +146,11 @@ def _print_error(error: UsageError, program: str = "polylect") -> None:
 
 
 def _dialect(program: str, words: list[str]) -> str:
-    """The dialect that the name of the program or a flag asks for; empty for json-stream, whose flags are our own."""
-    if program in _OWN_PROGRAMS and words[:1] == ["--json-stream"]:
-        return ""  # the usual start, without loading the other dialects
+    """The dialect that the name of the program or a flag asks for; empty for the two whose flags are our own."""
+    if program in _OWN_PROGRAMS and words[:1] in (["--json-stream"], ["--native"]):
+        return ""  # the usual starts, without loading the other dialects
     flags = {word.partition("=")[0] for word in words if word.startswith("--")}
-    others = [name for name in plug.dialects() if name != "jsonstream"]  # imported one by one, up to the right one
+    others = [name for name in plug.dialects() if name not in _OWN_WIRES]  # imported one by one, up to the right one
     by_program = (name for name in others if program in plug.load("dialects", name).PROGRAMS)
     by_flag = (name for name in others if flags & set(plug.load("dialects", name).SWITCHES))
     named = "" if program in _OWN_PROGRAMS else next(by_program, "")
@@ -170,7 +178,7 @@ def _stand_in(dialect: str, program: str, words: list[str]) -> int:
 
 
 def _usage_hint(words: list[str]) -> str:
-    wires = "--json-stream, --mode rpc, --output-format stream-json"
+    wires = "--native, --json-stream, --mode rpc, --output-format stream-json"
     usage = f"say what to do: {wires} or one of {', '.join(_COMMANDS)}; see polylect --help"
     if words:
         from polylect.app.startup.nearest_word import hint  # only for an error

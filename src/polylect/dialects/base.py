@@ -112,7 +112,7 @@ class DialectStart(Protocol):
     def prepare(self, options: dict[str, object]) -> None:
         """Called before the start, when neither help nor version was asked for. Raises UsageError."""
 
-    def ready(self, values: dict[str, object]) -> bytes:
+    def ready(self, values: dict[str, object], session: str) -> bytes:
         """What the host hears merely for having started us, before anything is imported."""
         ...
 

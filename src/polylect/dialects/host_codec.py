@@ -18,8 +18,8 @@ from polylect.dialects.prompt_queue import PromptQueue
 from polylect.dialects.rate_limit import RateLimit
 from polylect.vocab import events as e
 from polylect.vocab.commands import Command
-from polylect.vocab.complete import Completer
 from polylect.vocab.content import Failure
+from polylect.vocab.grammar.complete import Completer
 
 
 class HostCodec(LineCodec[e.Event]):

@@ -47,7 +47,8 @@ def connect(
     Args:
         engine: A name (`polylect`, `claude`, `omp`, `pi`, `aionrs`, `wayland-core`), a command line as a list of words,
             which needs a `dialect`, or a function that makes a link to an engine in this process.
-        dialect: The wire that the engine speaks: `jsonstream`, `omp` or `claude`. An engine known by name has one.
+        dialect: The wire that the engine speaks: `native`, `jsonstream`, `omp` or `claude`. An engine that is known by
+            its name has one.
         version: The version of that wire; without one, the version that the engine is known for.
         cwd: The folder in which the engine works.
         env: The environment of the engine, instead of this process's own.
@@ -89,7 +90,7 @@ def connect(
         if not dialect or wishes:
             if wishes:
                 raise InvalidValue(f"a command line has its own flags: put {', '.join(wishes)} into it")
-            raise InvalidValue("name the wire of this command line: dialect='jsonstream', 'omp' or 'claude'")
+            raise InvalidValue("name the wire of this command line: dialect='native', 'jsonstream', 'omp' or 'claude'")
         around |= {"env": absolute_only(environment), **({"version": version} if version else {})}
         words = [os.fspath(word) for word in engine]
         wire, argv = _dialect(dialect, version), [_program(words[0]), *words[1:], *flags]

@@ -8,21 +8,25 @@ not. Accepted work reports through events.
 
 from typing import Any, Literal
 
-from msgspec import Struct
-
 from polylect.vocab.content import Attachment, Rule, Server
+from polylect.vocab.item import Item
 
 
-class Command(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="do"):
-    """Any command, and the fields that every command has.
+class Command(Item, frozen=True, kw_only=True):
+    """Any command, and the fields that every command has beside those of `Item`.
 
     Attributes:
         ref: An id; a command that has one gets exactly one `Reply` with the same.
-        session: The session that it is for, where a wire carries several.
     """
 
     ref: str = ""
-    session: str = ""
+
+    @staticmethod
+    def from_json(text: str | bytes) -> "Command":
+        """Returns the command whose JSON is `text`; `UnknownCommand` if its type is not known. Raises ValueError."""
+        from polylect.vocab.json_form import command_of_json  # it imports this module
+
+        return command_of_json(text)
 
 
 class Hello(Command, frozen=True, tag="hello"):

@@ -3,12 +3,10 @@
 The engine emits them, dialects translate them to and from frames, and hosts read them (`Agent.events`, `Turn`).
 
 A **turn** runs from a prompt to `TurnEnded`. A **step** is one model reply and the calls it asked for. Every
-event names its agent; the id of the main one is empty. `grammar.py` says which event may follow which.
+event names its agent; the id of the main one is empty. `grammar/` says which event may follow which.
 """
 
 from typing import Any, Literal
-
-from msgspec import Struct, field
 
 from polylect.vocab.content import (
     Abilities,
@@ -28,20 +26,26 @@ from polylect.vocab.content import (
     StreamRule,
     Usage,
 )
+from polylect.vocab.item import Item
 
 
-class Event(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="is"):
-    """Any event, and the fields that every event has.
+class Event(Item, frozen=True, kw_only=True):
+    """Any event, and the fields that every event has beside those of `Item`.
 
     Attributes:
         turn: The turn that it belongs to; empty for none.
         agent: The id of the agent that it is about; empty for the main one.
-        session: The session, where a wire carries several.
     """
 
     turn: str = ""
     agent: str = ""
-    session: str = ""
+
+    @staticmethod
+    def from_json(text: str | bytes) -> "Event":
+        """Returns the event whose JSON is `text`, an `UnknownEvent` for a type that is not known. Raises ValueError."""
+        from polylect.vocab.json_form import event_of_json  # it imports this module
+
+        return event_of_json(text)
 
 
 # The connection and its settings.
@@ -413,7 +417,7 @@ class CompactionEnded(Event, frozen=True, tag="compaction_ended"):
     summary: str = ""
     before: int = 0
     after: int = 0
-    first_kept: str = field(default="", name="kept")
+    first_kept: str = ""
     error: str = ""
 
     @property

@@ -220,8 +220,8 @@ def test_a_result_can_be_json_and_every_event_a_line(place: Place) -> None:
     assert result["text"] == "done"
     assert [denial["name"] for denial in result["denials"]] == ["Write"]
     lines = [json.loads(line) for line in run(place, WRITES, "go", "--output", "jsonl").stdout.splitlines()]
-    assert lines[-1]["is"] in ("turn_ended", "settled")
-    assert "tool_called" in [line["is"] for line in lines]
+    assert lines[-1]["type"] in ("turn_ended", "settled")
+    assert "tool_called" in [line["type"] for line in lines]
 
 
 def test_an_answer_fits_its_schema_or_the_exit_code_says_so(place: Place, tmp_path: Path) -> None:

@@ -12,9 +12,15 @@ from polylect.host.engine_registry import ENGINES
 from polylect.host.errors import UnknownEngine
 
 HELP = f"one of {', '.join(ENGINES)}, or a command line in quotes (polylect)"
-DIALECT_HELP = "the wire of a command line: jsonstream, omp or claude, and if need be its version, as jsonstream:0.1.0"
+DIALECT_HELP = "the wire of a command line: native, jsonstream, omp or claude, with a version as jsonstream:0.1.0"
 _DIALECTS = plug.dialects()
-_DIALECT_BY_WORD = {"--json-stream": "jsonstream", "rpc": "omp", "--mode=rpc": "omp", "stream-json": "claude"}
+_DIALECT_BY_WORD = {
+    "--native": "native",
+    "--json-stream": "jsonstream",
+    "rpc": "omp",
+    "--mode=rpc": "omp",
+    "stream-json": "claude",
+}
 """Words of a command line that show which wire the program will speak."""
 
 

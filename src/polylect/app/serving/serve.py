@@ -272,13 +272,13 @@ def _codec(start: Start) -> EngineSide:
     max_line = limit if isinstance(limit, int) and limit else MAX_LINE
     env = Env(now=now_ms, new_id=new_id)
     if ours := dialect_start(values):
-        wire = plug.load("dialects", str(values["dialect"])).DIALECT
+        engine_side = plug.load(f"dialects.{values['dialect']}.engine", "codec").EngineSide
         options = ours.codec_options(values, start.env, start.session)
-        codec: EngineSide = wire.engine_side(Env(env.now, ours.new_id), max_line=max_line, **options)
+        codec: EngineSide = engine_side(Env(env.now, ours.new_id), max_line=max_line, **options)
     else:
-        from polylect.dialects.jsonstream.engine import codec as engine_side  # other wires do without: 4 ms
+        from polylect.dialects.jsonstream.engine.codec import EngineSide as JsonStream  # other wires do without: 4 ms
 
-        codec = engine_side.EngineSide(
+        codec = JsonStream(
             env,
             version=str(values["protocol"]),
             max_line=max_line,

@@ -7,6 +7,7 @@ we stand in for, `cli/run_flags.py` those of `polylect run`.
 
 FLAGS: dict[str, tuple[str, str]] = {
     # The wire.
+    "--native": ("switch", "native"),
     "--json-stream": ("switch", "json_stream"),
     "--protocol": ("text", "protocol"),
     # The model.

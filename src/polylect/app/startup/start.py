@@ -162,11 +162,11 @@ def _serve(start: Start) -> int:
 def _ready_frame(values: config.Values, session: str) -> bytes:
     """The bytes that a host gets before it has sent anything."""
     if wire := dialect_start(values):
-        ready: bytes = wire.ready(values)
+        ready: bytes = wire.ready(values, session)
         return ready
     from polylect.dialects.jsonstream import ready as first_line  # other wires do without
 
-    thinking, levels, priced = _model_facts(values) or (False, (), False)
+    thinking, levels, priced = model_facts(values) or (False, (), False)
     version = str(values["protocol"])
     offered = first_line.capabilities(
         version,
@@ -191,7 +191,7 @@ def capabilities(values: config.Values) -> dict[str, object]:
     return {flag: True for flag, name in _CAPABILITIES.items() if not name or values.get(name)}
 
 
-def _model_facts(values: config.Values) -> "Offer | None":
+def model_facts(values: config.Values) -> "Offer | None":
     """What the catalogue has about the model in use: thinking, effort levels, and whether its price is known."""
     names = {name: str(values.get(name) or "") for name in ("provider", "model", "script")}
     return offer(**names, own=values.get("models"), prices=values.get("prices"))
@@ -354,7 +354,7 @@ def _check_model(values: config.Values) -> None:
 def _check_effort(values: config.Values) -> None:
     """Checks --effort against the levels of the model. Unknown models and flags of other programs are not checked."""
     effort = values.get("effort")
-    if not effort or "dialect" in values or (facts := _model_facts(values)) is None:
+    if not effort or values.get("dialect", "native") != "native" or (facts := model_facts(values)) is None:
         return
     if effort not in facts[1]:
         levels = ", ".join(facts[1]) or "none"
@@ -367,7 +367,7 @@ def _check_price(values: config.Values) -> None:
     model = str(values.get("model") or "")
     if not caps or not (model or not describe(str(values["provider"])).needs_model):
         return
-    facts = _model_facts(values)
+    facts = model_facts(values)
     if facts is None or not facts[2]:
         name = model or str(values["provider"])
         text = f"the price of {name!r} is not known, so a cap in dollars ({_cap_name(values)}) cannot hold"

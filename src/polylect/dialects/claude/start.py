@@ -477,7 +477,7 @@ def _read_settings(place: str, settings: dict[str, object], env: dict[str, str])
     return settings_read, left
 
 
-def ready(values: Options) -> bytes:
+def ready(values: Options, session: str) -> bytes:
     """Nothing: `system/init` comes with the first prompt."""
     return b""
 

@@ -1,12 +1,11 @@
 """Makes the `ready` line and the `capabilities` object in it.
 
 `ready_line` is the only author of `ready`. The start-up code calls it before anything that costs time is imported, so
-this module imports only `versions` and has a JSON writer of its own. The engine's codec calls it where nobody has
-written `ready` before it, and uses the same `capabilities` for `config_changed`.
+this module imports only `versions` and `dialects/little_json.py`. The engine's codec calls it where nobody has written
+`ready` before it, and uses the same `capabilities` for `config_changed`.
 """
 
-from _json import encode_basestring
-
+from polylect.dialects import little_json
 from polylect.dialects.jsonstream.versions import (
     ALL_CAPABILITIES,
     FLAGS,
@@ -30,8 +29,7 @@ def ready_line(version: str, session: str, offered: dict[str, object] | None = N
         frame["session_id"] = session
     if persistence:
         frame["session_persistence"] = persistence
-    line = _render({**frame, "capabilities": offered or capabilities(version)}).encode("utf-8", "replace")
-    return line.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029") + b"\n"
+    return little_json.line({**frame, "capabilities": offered or capabilities(version)})
 
 
 def capabilities(
@@ -75,14 +73,3 @@ def _flags(version: str, extras: dict[str, object]) -> dict[str, object]:
     if not isinstance(on.get(TEXT_FLAG), str):
         on.pop(TEXT_FLAG, None)
     return {flag: value if flag == TEXT_FLAG else True for flag, value in on.items()}
-
-
-def _render(value: object) -> str:
-    """The little JSON that `ready` needs."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict):
-        return "{" + ",".join([f"{encode_basestring(key)}:{_render(item)}" for key, item in value.items()]) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join([_render(item) for item in value]) + "]"
-    return encode_basestring(str(value))

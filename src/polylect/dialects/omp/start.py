@@ -161,7 +161,7 @@ def _choose_extensions(options: Options) -> None:
         ]
 
 
-def ready(values: Options) -> bytes:
+def ready(values: Options, session: str) -> bytes:
     return READY[str(values["omp_version"])]
 
 

@@ -66,7 +66,7 @@ class Settings:
         if self._ready:
             return []
         self._ready = True
-        fields = {
+        fields: dict[str, Any] = {
             "session": text(frame, "session_id"),
             "model": text(frame, "model"),
             "mode": OUR_MODES.get(mode, mode),

@@ -1,7 +1,7 @@
 """Checks that the events of one session come in a legal order.
 
-`vocab/grammar_rules.py` has the tables of phases and rules; here they are applied, one event after the other. The tests
-check every conversation of our engine with it. On the host side `vocab/complete.py` uses it to repair what another
+`rules.py` has the tables of phases and rules; here they are applied, one event after the other. The tests
+check every conversation of our engine with it. On the host side `complete.py` uses it to repair what another
 engine leaves out. An event that breaks a rule changes nothing, so it can be tried again.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from polylect.vocab import events as e
 from polylect.vocab.content import Text, Thinking, ToolCall
-from polylect.vocab.grammar_rules import (
+from polylect.vocab.grammar.rules import (
     AGENTS_ONLY,
     ANYTIME,
     IDLE,

@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from polylect.vocab import events as e
 from polylect.vocab.content import Failure, Stop, Text, Thinking, ToolCall
-from polylect.vocab.grammar import Grammar
-from polylect.vocab.grammar_rules import AGENTS_ONLY, CALLS, IDLE, MAIN_ONLY, TURN, AgentState, Phase, Rule
+from polylect.vocab.grammar.grammar import Grammar
+from polylect.vocab.grammar.rules import AGENTS_ONLY, CALLS, IDLE, MAIN_ONLY, TURN, AgentState, Phase, Rule
 
 _E = TypeVar("_E", bound=e.Event)
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from conversations import CONVERSATIONS, READY, SMALL
 from grammar_check import Grammar
 from polylect.vocab import events as e
-from polylect.vocab.complete import Completer
 from polylect.vocab.content import Failure, Image, Text, Thinking, ToolCall, Usage
+from polylect.vocab.grammar.complete import Completer
 
 T1 = {"turn": "t1"}
 K1 = {"turn": "t1", "agent": "k"}

@@ -1,7 +1,7 @@
 """The grammar of events as data: the phases of an agent, which event leads to which phase, and the rules.
 
 The steps of an agent go round `TURN -> REPLY -> CALLS -> TURN`. The main agent, whose id is empty, is in `IDLE` between
-turns. `vocab/grammar.py` applies these tables to the events of a session; `vocab/complete.py` uses them to find out
+turns. `grammar.py` applies these tables to the events of a session; `complete.py` uses them to find out
 which event is missing. An event that has no entry here breaks `Rule.PHASE`, so a new event needs an entry.
 """
 

@@ -6,7 +6,7 @@ from conversations import CONVERSATIONS, READY
 from grammar_check import Grammar, GrammarError
 from polylect.vocab import events as e
 from polylect.vocab.content import Text, Thinking, ToolCall
-from polylect.vocab.grammar_rules import ANYTIME, TABLE, Rule
+from polylect.vocab.grammar.rules import ANYTIME, TABLE, Rule
 
 T1 = {"turn": "t1"}
 K1 = {"turn": "t1", "agent": "k"}

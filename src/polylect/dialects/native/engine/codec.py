@@ -1,0 +1,166 @@
+"""The engine's end of the native wire: lines of a host to commands, events to lines.
+
+Every event gets the next number of its session and is written as it is. A line that is no command is answered: by a
+`reply` if it has a `ref`, else by `failed`. Serving code makes one `EngineSide` a connection.
+"""
+
+from collections import defaultdict
+from typing import Any
+
+import msgspec
+
+from polylect.dialects import line_limit
+from polylect.dialects.base import Env
+from polylect.dialects.line_codec import LineCodec
+from polylect.dialects.native.engine.event_log import EventLog
+from polylect.dialects.native.frames import WIRE_COMMANDS, Attach, WireCommand
+from polylect.dialects.native.head import first_line
+from polylect.dialects.native.versions import MAX_FRAME, VERSIONS
+from polylect.vocab import json_form
+from polylect.vocab.commands import Command, MalformedCommand, UnknownCommand
+from polylect.vocab.content import Failure
+from polylect.vocab.events import Event, Failed, Ready, Reply, SettingChanged, TextDelta, ThinkingDelta
+from polylect.wire import jsonl
+
+_LONG_DELTA = MAX_FRAME // 16
+"""Characters of one delta. A longer one is written as several; escaped, a character has up to twelve bytes."""
+
+
+class EngineSide(LineCodec[Command]):
+    """The engine's end of one connection. `version` is 1; `max_line` the longest line that is read.
+
+    The events of each session are numbered and kept by an `EventLog`. Those without a session, and those of the session
+    that `ready` named, are one.
+    """
+
+    exit_code = 0
+
+    def __init__(self, env: Env, *, version: str = VERSIONS[0], max_line: int = jsonl.MAX_LINE) -> None:
+        super().__init__(env, max_line)
+        self._stream = ""
+        self._session = ""
+        self._logs: defaultdict[str, EventLog] = defaultdict(EventLog)
+        self._main = self._logs[""]
+        self._out: list[bytes] = []
+
+    # The interface of a codec.
+
+    def send(self, event: Event) -> list[Command]:
+        if isinstance(event, TextDelta | ThinkingDelta):
+            self._send_delta(event)
+        elif isinstance(event, Ready) and not self._stream:
+            self._send_head(event)
+        else:
+            if isinstance(event, SettingChanged) and event.key == "session":
+                self._session = str(event.value)
+            self._write(event)
+        return []
+
+    def data_to_send(self) -> bytes:
+        data = b"".join(self._out)
+        self._out.clear()
+        return data
+
+    def due(self) -> int | None:
+        """Nothing is ever held back."""
+        return None
+
+    def note_sent(self, data: bytes) -> list[Command]:
+        for line in self._own_lines.feed(data):
+            if isinstance(line, bytes):
+                fields = jsonl.parse(line)
+                self._note_head(str(fields.get("stream")), str(fields.get("session", "")), line + b"\n")
+        return []
+
+    # Events.
+
+    def _send_delta(self, event: TextDelta | ThinkingDelta) -> None:
+        if len(event.text) <= _LONG_DELTA:
+            return self._write(event)
+        for piece in line_limit.pieces(event.text, _LONG_DELTA):
+            self._write(msgspec.structs.replace(event, text=piece))
+
+    def _send_head(self, event: Ready) -> None:
+        fields = event.to_dict()
+        del fields["type"]
+        line = first_line(stream := self._env.new_id(), fields.pop("session", ""), fields)
+        self._note_head(stream, event.session, line)
+        self._out.append(line)
+
+    def _note_head(self, stream: str, session: str, line: bytes) -> None:
+        self._stream, self._session = stream, session
+        self._main.note(line, 1)
+
+    def _write(self, event: Event) -> None:
+        encodable = json_form.encodable(event)
+        line = jsonl.dump(encodable)
+        if len(line) > MAX_FRAME:
+            line = line_limit.line(msgspec.to_builtins(encodable), MAX_FRAME - 32)
+        self._out.append(self._log(event.session).number(line))
+
+    def _log(self, session: str) -> EventLog:
+        return self._main if session in ("", self._session) else self._logs[session]
+
+    # Lines of the host.
+
+    def _receive_line(self, line: bytes | jsonl.TooLong) -> list[Command]:
+        if isinstance(line, jsonl.TooLong):
+            return [self._malformed(line.start, f"the line is longer than {line.limit} bytes", {})]
+        fields: dict[str, Any] = {}
+        try:
+            fields = jsonl.parse(line)
+            if kind := WIRE_COMMANDS.get(str(fields.get("type"))):
+                self._handle_here(_wire_command(fields, kind))
+                return []
+            command = json_form.command_from(fields, line)
+        except ValueError as error:
+            return [self._malformed(line, str(error), fields)]
+        if isinstance(command, UnknownCommand) and not command.ref:
+            self._refuse("", _unknown(command), command.session)
+        return [command]
+
+    def _malformed(self, line: bytes, why: str, fields: dict[str, Any]) -> Command:
+        ref, session = (text if isinstance(text := fields.get(key), str) else "" for key in ("ref", "session"))
+        hint = "" if fields else '. Send one JSON object with a "type" on each line'
+        self._refuse(ref, Failure("malformed", f"Invalid command: {why}{hint}", "host"), session)
+        return MalformedCommand(line, why)
+
+    def _refuse(self, ref: str, failure: Failure, session: str) -> None:
+        self.send(Reply(ref, failure=failure, session=session) if ref else Failed(failure, session=session))
+
+    # Commands about the connection.
+
+    def _handle_here(self, command: WireCommand) -> None:
+        failure = self._attach(command) if isinstance(command, Attach) else None
+        if failure or command.ref:
+            self.send(Reply(command.ref, failure=failure, session=command.session))
+
+    def _attach(self, command: Attach) -> Failure | None:
+        """Write again what the host has missed."""
+        log = self._log(command.session)
+        if command.stream and command.stream != self._stream:
+            how = "attach to it with after 0, or ask for the messages by a query"
+            return Failure("other_stream", f"the numbers of this engine belong to {self._stream!r}: {how}", "host")
+        lines = log.after(command.after) if command.after else log.after(log.first - 1)
+        if lines is None:
+            kept = f"only the events {log.first} to {log.last} are kept"
+            return Failure(
+                "not_kept", f"{kept}: ask for the messages by a query, then attach after one of them", "host"
+            )
+        self._out += lines
+        return None
+
+
+def _wire_command(fields: dict[str, Any], kind: type[WireCommand]) -> WireCommand:
+    try:
+        return msgspec.convert(fields, kind)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{fields['type']}: {error}") from None
+
+
+def _unknown(command: UnknownCommand) -> Failure:
+    from difflib import get_close_matches  # 3 ms, and only for hosts that misspell
+
+    near = get_close_matches(command.kind[:80], (*json_form.COMMANDS, *WIRE_COMMANDS), n=1)
+    hint = f". Did you mean {near[0]}?" if near else ""
+    return Failure("unknown_command", f"Unknown command type: {command.kind[:80]}{hint}", "host")

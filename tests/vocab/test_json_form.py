@@ -1,0 +1,168 @@
+"""Every event and command survives JSON unchanged, and what a newer version has added survives too."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dialects.everything import COMMANDS, EVENTS
+from polylect.vocab import answers, content
+from polylect.vocab.commands import Command, UnknownCommand
+from polylect.vocab.events import Event, Reply, SettingChanged, TextDelta, TurnEnded, UnknownEvent
+from polylect.vocab.item import Item
+from polylect.vocab.json_form import COMMANDS as COMMAND_TYPES
+from polylect.vocab.json_form import EVENTS as EVENT_TYPES
+from polylect.vocab.json_form import VALUES
+
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False) | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+ti = msgspec.inspect
+SIMPLE: dict[type, st.SearchStrategy[Any]] = {
+    ti.AnyType: plain,
+    ti.NoneType: st.none(),
+    ti.BoolType: st.booleans(),
+    ti.IntType: st.integers(0, 2**53),
+    ti.FloatType: st.floats(0, 1e9),
+    ti.StrType: words,
+    ti.BytesType: st.binary(max_size=8),
+}
+
+
+def values_of(kind: Any) -> st.SearchStrategy[Any]:
+    """Values of a type, for all types that the vocabulary uses."""
+    info = kind if isinstance(kind, ti.Type) else ti.type_info(kind)
+    match info:
+        case ti.LiteralType(values=values):
+            return st.sampled_from(values)
+        case ti.VarTupleType(item_type=item):
+            return st.lists(values_of(item), max_size=2).map(tuple)
+        case ti.DictType(key_type=key, value_type=value):
+            return st.dictionaries(values_of(key), values_of(value), max_size=2)
+        case ti.UnionType(types=types):
+            return st.one_of(*map(values_of, types))
+        case ti.StructType(cls=cls, fields=fields):
+            known = {field.name: values_of(field.type) for field in fields if field.name != "unknown_fields"}
+            return st.fixed_dictionaries(known).map(lambda chosen: cls(**chosen))
+    return SIMPLE[type(info)]
+
+
+every_event = pytest.mark.parametrize("kind", EVENT_TYPES.values(), ids=EVENT_TYPES)
+every_command = pytest.mark.parametrize("kind", COMMAND_TYPES.values(), ids=COMMAND_TYPES)
+a_few = settings(max_examples=20, deadline=None)
+
+
+@every_event
+@given(data=st.data())
+@a_few
+def test_every_event_survives(kind: type[Event], data: st.DataObject) -> None:
+    event = data.draw(values_of(kind))
+    assert Event.from_json(event.to_json()) == event
+
+
+@every_command
+@given(data=st.data())
+@a_few
+def test_every_command_survives(kind: type[Command], data: st.DataObject) -> None:
+    command = data.draw(values_of(kind))
+    assert Command.from_json(command.to_json()) == command
+
+
+@pytest.mark.parametrize("name", VALUES)
+@given(data=st.data())
+@a_few
+def test_an_answer_keeps_its_type(name: str, data: st.DataObject) -> None:
+    value = data.draw(values_of(VALUES[name]))
+    for answer in (value, (value, value)):
+        reply = Reply("1", answer)
+        arrived = Event.from_json(reply.to_json())
+        assert arrived == reply
+        assert isinstance(arrived, Reply)
+        assert type(arrived.data) is type(answer)
+    setting = SettingChanged("x", value)
+    assert Event.from_json(setting.to_json()) == setting
+
+
+def test_the_type_of_an_answer_is_named_only_where_it_is_not_plain_json() -> None:
+    named = {
+        "state": answers.State("s"),
+        "model_card[]": (answers.ModelCard("p", "m"),),
+        "rule[]": (content.Rule("tool", "Bash"),),
+        "[]": (),
+        None: {"type": "state"},
+    }
+    assert {Reply("1", data).to_dict().get("data_type"): data for data in named.values()} == named
+
+
+@pytest.mark.parametrize("item", [*EVENTS, *COMMANDS], ids=lambda item: type(item).__name__)
+def test_it_is_an_object_with_a_type_and_the_names_of_its_fields(item: Item) -> None:
+    fields = json.loads(item.to_json())
+    assert fields == json.loads(json.dumps(item.to_dict(), default=list))
+    assert fields.pop("type") == type(item).__struct_config__.tag
+    assert set(fields) <= {*type(item).__struct_fields__, "data_type", "value_type"} - {"unknown_fields"}
+
+
+NEWER = (
+    {"type": "text_delta", "text": "x", "turn": "t", "shade": "red"},
+    {"type": "turn_ended", "reason": "end", "usage": {"input": 3, "audio": 5}},
+    {"type": "turn_ended", "reason": "end", "usage": {"audio": 5}},
+    {"type": "ask", "ask": "1", "options": [{"id": "1", "label": "x"}, {"id": "2", "label": "y", "key": "k"}]},
+    {"type": "reply", "ref": "1", "data": {"a": 1}, "data_type": "something_new"},
+    {"type": "reply", "ref": "1", "data": {"session": "s", "weather": "fine"}, "data_type": "state"},
+)
+
+
+@pytest.mark.parametrize("fields", NEWER, ids=json.dumps)
+def test_fields_of_a_newer_version_are_passed_on(fields: dict[str, Any]) -> None:
+    event = Event.from_json(json.dumps(fields))
+    assert not isinstance(event, UnknownEvent)
+    assert json.loads(event.to_json()) == fields
+    assert Event.from_json(event.to_json()) == event
+
+
+def test_a_field_that_is_sent_at_its_default_is_not_an_unknown_one() -> None:
+    event = Event.from_json('{"type":"text_delta","text":"x","turn":"","agent":"","session":""}')
+    assert event == TextDelta("x")
+
+
+def test_types_of_a_newer_version_are_kept_with_their_text() -> None:
+    text = '{"type":"weather","turn":"t","session":"s","rain":true}'
+    assert Event.from_json(text) == UnknownEvent("weather", text.encode(), turn="t", session="s")
+    command = '{"type":"water","ref":"1"}'
+    assert Command.from_json(command) == UnknownCommand("water", command.encode(), ref="1")
+
+
+def test_a_lone_surrogate_survives() -> None:
+    event = TextDelta("half \ud83d of it")
+    assert Event.from_json(event.to_json()) == event
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[1]", "expected a JSON object"),
+        ("{", "Expecting property name"),
+        ('{"text":"x"}', 'the object has no "type"'),
+        ('{"type":7}', 'the object has no "type"'),
+        ('{"type":"text_delta"}', "text_delta: Object missing required field `text`"),
+        ('{"type":"text_delta","text":7}', r"text_delta: Expected `str`, got `int` - at `\$.text`"),
+        ('{"type":"turn_ended","reason":"tired"}', "turn_ended: Invalid enum value 'tired'"),
+        ('{"type":"reply","ref":"1","data":7,"data_type":"state"}', "reply: Expected `object`, got `int`"),
+        ('{"type":"settled","unknown_fields":{}}', '"unknown_fields" is not a field on the wire'),
+    ],
+)
+def test_what_is_no_event_is_refused_with_the_reason(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        Event.from_json(text)
+
+
+def test_the_repr_leaves_defaults_out() -> None:
+    assert repr(TurnEnded("end", turn="t")) == "TurnEnded(reason='end', turn='t')"
