@@ -22,6 +22,7 @@ async def main(task: str, engine: str = "polylect") -> None:
                     print(f"\n[{name}: {outcome}]")
                 case TurnEnded(reason=reason, usage=usage):
                     print(f"\n{reason}: {usage.input} tokens in, {usage.output} out")
+        print(f"to go on: connect({engine!r}, resume={agent.session_id!r})")
 
 
 if __name__ == "__main__":

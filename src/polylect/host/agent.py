@@ -18,6 +18,7 @@ from polylect.host.server_starts import BOUND as SERVER_BOUND
 from polylect.host.structured_output import ask_for_value
 from polylect.host.supervision.conversation import Conversation, as_answer
 from polylect.host.supervision.engine_supervisor import MakeLink
+from polylect.host.supervision.session_names import SessionNames
 from polylect.host.supported_commands import check
 from polylect.host.turn import Turn
 from polylect.system.clock_and_ids import new_id
@@ -43,6 +44,7 @@ class Agent:
         restarts: int = 0,
         resumed: bool = False,
         session: str = "",
+        names: SessionNames | None = None,
         can_resume: bool = True,
     ) -> None:
         if approve is not None and not callable(approve):
@@ -58,6 +60,7 @@ class Agent:
             restarts=restarts,
             resumed=resumed,
             session=session,
+            names=names or SessionNames(),
             can_resume=can_resume,
         )
 
@@ -77,9 +80,17 @@ class Agent:
         return self._conversation.supervisor.pid
 
     @property
+    def session_id(self) -> str:
+        """What the conversation can be resumed by: the name that you gave it, else the id that the engine made.
+
+        Some wires tell the engine's id only when the first turn begins.
+        """
+        return self._conversation.session_id
+
+    @property
     def session(self) -> str:
-        """The id of the conversation, to resume it by. Some wires tell it only when the first turn begins."""
-        return self._conversation.session
+        """The same as `session_id`."""
+        return self.session_id
 
     @property
     def cost(self) -> float | None:
@@ -226,7 +237,7 @@ class Agent:
         return await self._conversation.open_session(commands.OpenSession("new"))
 
     async def resume(self, session: str) -> answers.SessionOpened:
-        """Goes on in the session with the id `session`."""
+        """Goes on in the session with this id or name, `session`."""
         return await self._conversation.open_session(commands.OpenSession("resume", session))
 
     async def fork(self, at: str = "") -> answers.SessionOpened:

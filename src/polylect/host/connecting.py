@@ -19,6 +19,7 @@ from polylect.host.limits import Limits, checked
 from polylect.host.link import Link, ProcessLink, Tap
 from polylect.host.process import Spawn, spawn
 from polylect.host.supervision.engine_supervisor import MakeLink
+from polylect.host.supervision.session_names import SessionNames
 from polylect.system.search_paths import absolute_only
 from polylect.vocab.content import Server
 
@@ -102,8 +103,10 @@ def connect(
         how["settings"] = {"mode": mode, **(settings or {})}
     if limits.cost and "max_cost" in one.flags:  # not every wire tells what a turn costs while it runs
         wishes.setdefault("max_cost", limits.cost)
+    names = SessionNames(one, environment)
+    wishes = names.translate(wishes)
     link = _to_known(one, wishes, flags, dialect=dialect, version=version, environment=environment, around=around)
-    return Agent(link, **how, resumed=bool(wishes.get("resume")), session=_named_session(wishes))
+    return Agent(link, **how, resumed=bool(wishes.get("resume")), session=_named_session(wishes), names=names)
 
 
 def _named_session(wishes: Mapping[str, Any]) -> str:

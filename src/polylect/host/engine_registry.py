@@ -8,7 +8,7 @@ command line and an environment. A program inside the project around the current
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -40,6 +40,10 @@ class EngineSpec(Struct, frozen=True, kw_only=True):
     places: tuple[str, ...] = ()
     """Where else than on PATH it may be."""
     install: str = ""
+    session_ids: Literal["name", "uuid", "own"] = "name"
+    """What it takes as the id of a new session: a name of letters and digits, a UUID, or nothing: it makes its own."""
+    latest: tuple[str, ...] = ()
+    """The words for going on with the last session, if `latest` is no id for it."""
     listing: tuple[str, ...] = ()
     """The words that make it tell its sessions, as `polylect sessions --json` does."""
     options: Mapping[str, Any] = {}
@@ -139,6 +143,8 @@ ENGINES: dict[str, EngineSpec] = {
             start=_STREAM_JSON,
             flags=_CLAUDE,
             modes=CLAUDE_MODES,
+            session_ids="uuid",
+            latest=("--continue",),
             base_url="ANTHROPIC_BASE_URL",
             without=("CLAUDECODE",),
             places=("~/.local/bin", "~/.claude/local", "~/.npm-global/bin", "/usr/local/bin"),
@@ -152,6 +158,8 @@ ENGINES: dict[str, EngineSpec] = {
             version="18",
             start=("--mode", "rpc"),
             flags=_OMP,
+            session_ids="own",
+            latest=("--continue",),
             places=("~/.bun/bin", "~/.local/bin"),
             install="bun install -g @oh-my-pi/pi-coding-agent",
         ),
@@ -162,6 +170,8 @@ ENGINES: dict[str, EngineSpec] = {
             version="pi",
             start=("--mode", "rpc"),
             flags=_OMP,
+            session_ids="own",
+            latest=("--continue",),
             places=("~/.npm-global/bin", "~/.local/bin"),
             install="npm install -g @mariozechner/pi-coding-agent",
         ),
@@ -206,6 +216,9 @@ def command(engine: EngineSpec, wishes: Mapping[str, Any], extra: Sequence[str] 
             continue
         if wish == "mode":
             value = mode_of(engine, str(value))
+        if wish == "resume" and value == "latest" and engine.latest:
+            words += engine.latest
+            continue
         if wish not in engine.flags:
             raise InvalidValue(
                 f"{engine.name} cannot be told {wish!r} when it starts; it takes {', '.join(engine.flags)}"

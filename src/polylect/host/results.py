@@ -36,6 +36,8 @@ class Result(Struct):
     failure: Failure | None = None
     value: Any = None
     """The answer as a value, where a schema was given."""
+    session_id: str = ""
+    """What the conversation can be resumed by; see `Agent.session_id`."""
     _text_parts: list[str] = []
     """The last text of the model, in pieces."""
     _fresh: bool = True

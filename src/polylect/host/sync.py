@@ -154,8 +154,14 @@ class SyncAgent:
         return self._agent.pid
 
     @property
+    def session_id(self) -> str:
+        """As `Agent.session_id`."""
+        return self._agent.session_id
+
+    @property
     def session(self) -> str:
-        return self._agent.session
+        """The same as `session_id`."""
+        return self._agent.session_id
 
     @property
     def ready(self) -> Ready:

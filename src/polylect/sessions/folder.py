@@ -216,9 +216,14 @@ def _value(line: bytes) -> object:
     return value
 
 
+def is_id(session: str) -> bool:
+    """Whether a session can have this id."""
+    return 0 < len(session) <= _MAX_ID and _SAFE.issuperset(session) and not session.startswith(".")
+
+
 def path_of(root: str, session: str) -> str:
     """The folder of a session. Raises FolderError for an id that could lead elsewhere."""
-    if not session or len(session) > _MAX_ID or not _SAFE.issuperset(session) or session.startswith("."):
+    if not is_id(session):
         raise FolderError(
             f"bad session id {session!r}: use 1 to {_MAX_ID} letters, digits, '-', '_' or '.', not starting with '.'"
         )

@@ -17,7 +17,7 @@ COMMANDS = {
     "engines": "--json",
     "link": "wayland-core",
     "models": "--json",
-    "run": "--session-id ID",
+    "run": "--session-id NAME",
     "sessions": "polylect sessions export ID --to md|html|json|omp|claude [FILE]",
 }
 

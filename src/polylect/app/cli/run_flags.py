@@ -45,8 +45,8 @@ PROMPT is what is to be done; - reads it from stdin, and after -- it may begin w
   --max-turns NUMBER       stop after so many requests to the model
   --file PATH              a file for the model to look at; may be repeated
   --cwd FOLDER             where the work is
-  --session-id ID          the name of the new session, to go on with it later
-  --resume ID|latest       go on with a session
+  --session-id NAME        the name of the new session, to go on with it later
+  --resume NAME|latest     go on with a session
   --provider NAME  --model NAME  --mode NAME  --base-url URL  --api-key KEY  --system-prompt TEXT  --script FILE
                            settings for the engine, as far as it has them
   --config FILE  --extension FILE  --trust-workspace

@@ -30,6 +30,7 @@ from polylect.host.engine_registry import absolute_paths, command, engine_spec, 
 from polylect.host.errors import EngineDied, HostError, SchemaNotMet, TimedOut, TurnFailed
 from polylect.host.limits import Limits, describe
 from polylect.host.results import Denial, Result, update
+from polylect.host.supervision.session_names import SessionNames
 from polylect.vocab.content import Usage
 from polylect.vocab.escape import escape_controls, escape_json
 from polylect.vocab.events import (
@@ -73,6 +74,7 @@ class _Run:
         self._output_error: BaseException | None = None
         self._limit_exceeded = ""
         self._calls: dict[str, str] = {}
+        self._agent: Agent | None = None
         self._event_reader: asyncio.Task[None] | None = None
         self._result = Result()
         """The result so far, from the events that have arrived."""
@@ -117,6 +119,7 @@ class _Run:
         limits = Limits(options.timeout, options.idle, options.budget)
         try:
             async with self._connect(approve=self._answer, limits=limits) as agent:
+                self._agent = agent
                 reader = self._event_reader = asyncio.ensure_future(self._read_events(agent.events()))
                 reader.add_done_callback(partial(self._on_reader_done, asyncio.current_task()))
                 code = await self._ask_engine(agent)
@@ -132,6 +135,7 @@ class _Run:
 
     def _partial_result(self) -> Result:
         """The result of a turn that was cancelled before its end arrived."""
+        self._result.session_id = self._agent.session_id if self._agent else ""
         if self._result.reason != "cancelled":
             self._result.reason, self._result.usage = "cancelled", self._usage
         return self._result
@@ -142,10 +146,12 @@ class _Run:
         if options.argv != "polylect":
             return connect(options.argv, cwd=options.cwd, **host_options, **options.engine_options)
         engine = engine_spec(options.argv)
-        flags = absolute_paths({**options.engine_options, **({"max_cost": options.budget} if options.budget else {})})
+        names = SessionNames(engine)
+        wishes = {**options.engine_options, **({"max_cost": options.budget} if options.budget else {})}
+        flags = names.translate(absolute_paths(wishes))
         words = [*command(engine, flags)[len(find(engine)) :], "--workspace", os.path.abspath(options.cwd)]
         os.chdir(options.cwd)  # an engine process would have this working directory too
-        return connect(lambda: InProcessLink(partial(own_engine, words)), **host_options)
+        return Agent(lambda session, memory: InProcessLink(partial(own_engine, words)), names=names, **host_options)
 
     def _on_reader_done(self, task: "asyncio.Task[Any] | None", reader: "asyncio.Task[None]") -> None:
         """Stops the task if the output cannot be written any more."""
@@ -270,7 +276,7 @@ def _is_denied_by_rule(verdict: Verdict) -> bool:
 
 
 def _result_fields(result: Result) -> dict[str, Any]:
-    names = ("text", "reason", "usage", "cost", "steps", "denials", "failure", "value")
+    names = ("session_id", "text", "reason", "usage", "cost", "steps", "denials", "failure", "value")
     return {name: getattr(result, name) for name in names}
 
 

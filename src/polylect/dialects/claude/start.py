@@ -122,7 +122,7 @@ def options(words: list[str], program: str, env: dict[str, str]) -> Options:
     _choose_model(options, env)
     _choose_prompt(options)
     _choose_rights(options)
-    _choose_session(options)
+    _choose_session(options, program)
     for name in ("agents", "json_schema"):
         if name in options:
             options[name] = _object(f"--{name.replace('_', '-')}", str(options[name]))
@@ -278,9 +278,9 @@ def _rules(texts: object) -> list[str]:
         raise UsageError(f"Invalid permission rule {error}") from None
 
 
-def _choose_session(options: Options) -> None:
+def _choose_session(options: Options, program: str) -> None:
     session = options.get("session_id")
-    if session is not None and not _is_uuid(str(session)):
+    if session is not None and program == "claude" and not _is_uuid(str(session)):
         raise UsageError("Invalid session ID. Must be a valid UUID.")
     if options.get("resume") is True:
         raise UsageError("--resume needs the id of a session: there is nobody here to choose one")

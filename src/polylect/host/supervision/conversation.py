@@ -27,6 +27,7 @@ from polylect.host.server_starts import ServerStarts
 from polylect.host.supervision.answer_watch import AnswerWatch
 from polylect.host.supervision.engine_supervisor import EngineSupervisor, MakeLink
 from polylect.host.supervision.open_turns import OpenTurn, OpenTurns
+from polylect.host.supervision.session_names import SessionNames
 from polylect.host.supervision.transcript import Transcript
 from polylect.host.supported_commands import UNSUPPORTED, check
 from polylect.system.clock_and_ids import new_id
@@ -73,6 +74,7 @@ class Conversation:
         restarts: How often an engine that died is started again.
         resumed: Whether the session has a past.
         session: The session that was asked for; some wires name theirs only when the first turn begins.
+        names: What the program calls its sessions.
         can_resume: Whether `make_link` can make an engine resume a session.
     """
 
@@ -88,6 +90,7 @@ class Conversation:
         restarts: int,
         resumed: bool,
         session: str,
+        names: SessionNames,
         can_resume: bool,
     ) -> None:
         self.supervisor = EngineSupervisor(
@@ -118,6 +121,7 @@ class Conversation:
         self._background = BackgroundTasks()
         self.session_cost = SessionCost(resumed=resumed)
         self._first_session = session
+        self._names = names
         self._has_prompt = False
         """Whether a prompt was sent, so that there is a session to resume."""
         self.ready = Ready()
@@ -134,6 +138,11 @@ class Conversation:
     def session(self) -> str:
         """The id of the session as the engine has it; some wires tell it only when the first turn begins."""
         return str(self.settings.get("session") or "")
+
+    @property
+    def session_id(self) -> str:
+        """The name or id of the session, for the program."""
+        return self._names.to_program(self.session)
 
     def can(self, word: str) -> bool:
         """Whether the wire can express `word`. Raises LookupError for no word."""
@@ -217,7 +226,9 @@ class Conversation:
 
     async def open_session(self, command: commands.OpenSession) -> answers.SessionOpened:
         """Goes on in another session."""
+        command = replace(command, target=self._names.to_engine(command.target))
         opened = as_answer(answers.SessionOpened, await self.send(command))
+        self._names.store(opened.session, command.target)
         self.session_cost = SessionCost(resumed=command.how != "new")
         self._transcript = Transcript()
         return opened
@@ -280,6 +291,9 @@ class Conversation:
             await self._send(link, check(commands.AddServer(server)))
         if self._settings_to_send:
             await self._send(link, check(commands.Configure(self._settings_to_send)))
+        if self._names.needs_file:
+            state = as_answer(answers.State, await self._send(link, commands.Query("state")))
+            self._names.store(state.session, state.file)
         if self.supervisor.in_new_session:
             await self._hand_over(link, session)
 

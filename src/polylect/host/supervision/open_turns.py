@@ -213,8 +213,12 @@ class OpenTurn:
         finally:
             self._timer = None
         if event is not None:
-            update(self.result, event)
+            self._update(event)
         return event
+
+    def _update(self, event: events.Event) -> None:
+        self.result.session_id = self._conversation.session_id
+        update(self.result, event)
 
     async def _give_up(self) -> events.Event | None:
         late = self._deadline is not None and asyncio.get_running_loop().time() >= self._deadline
@@ -223,7 +227,7 @@ class OpenTurn:
             async with asyncio.timeout(_LAST_WORDS):
                 await self.cancel()
                 while (event := await self._backlog.get()) is not None:
-                    update(self.result, event)
+                    self._update(event)
         except TimeoutError:
             self._conversation.turns.leave(self.id)  # those behind it wait no longer
         raise TimedOut(f"the turn {complaint} and was cancelled", self.result)

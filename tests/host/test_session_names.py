@@ -1,0 +1,142 @@
+"""A session has the name that the program likes, on every engine, and is resumed by it."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine_process import Place, launcher
+from machine import PATIENCE
+from peers.programs import path_with
+from polylect.host import EngineDied, InvalidValue, connect
+from polylect.host.sync import connect as sync_connect
+
+SCRIPT = '[[reply]]\ntext = "you said {prompt}"\n'
+OURS = ("polylect", "polylect-omp", "polylect-claude")
+LINKED = ("claude", "omp", "pi")
+"""Programs in whose place our engine is started, with their flags."""
+NAMES = ("fix-login", "Fix the login, now!", "a/b", "../up")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    place = Place(tmp_path)
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in LINKED:
+        (folder / name).write_text(launcher())
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(folder), os.environ["PATH"]]))
+    path = tmp_path / "script.toml"
+    path.write_text(SCRIPT)
+    place.configure(f'[default]\nprovider = "scripted"\nscript = "{path}"\n')
+    return place
+
+
+def options(place: Place) -> dict[str, Any]:
+    return {"cwd": str(place.workspace), "env": place.env}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("engine", [*OURS, *LINKED])
+def test_a_session_is_resumed_by_the_name_that_it_was_given(place: Place, engine: str, name: str) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE):
+            async with connect(engine, session=name, **options(place)) as agent:
+                result = await agent.ask("one")
+                assert (agent.session_id, agent.session, result.session_id) == (name, name, name)
+            async with connect(engine, resume=name, **options(place)) as agent:
+                result = await agent.ask("two")
+                assert (agent.session_id, result.session_id) == (name, name)
+        [log] = place.sessions.glob("*/log.jsonl")
+        assert [text for text in ('"one"', '"two"') if text in log.read_text()] == ['"one"', '"two"']
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("engine", [*OURS, *LINKED])
+def test_a_name_is_given_once(place: Place, engine: str) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE):
+            async with connect(engine, session="fix login", **options(place)) as agent:
+                await agent.ask("one")
+            with pytest.raises((EngineDied, InvalidValue)):
+                async with connect(engine, session="fix login", **options(place)):
+                    pass
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("engine", [*OURS, *LINKED])
+def test_the_last_session_is_resumed_without_a_name(place: Place, engine: str) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE):
+            async with connect(engine, **options(place)) as agent:
+                await agent.ask("one")
+                session = agent.session_id
+            async with connect(engine, resume="latest", **options(place)) as agent:
+                assert (await agent.ask("two")).session_id == session
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("engine", ["polylect-omp", "pi"])
+def test_a_running_agent_goes_back_to_a_session_by_its_name(place: Place, engine: str) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE), connect(engine, session="the first", **options(place)) as agent:
+            await agent.ask("one")
+            await agent.new_session()
+            second = (await agent.ask("two")).session_id
+            assert second not in ("", "the first")
+            await agent.resume("the first")
+            assert agent.session_id == "the first"
+            await agent.resume(second)
+            assert agent.session_id == second
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("engine", ["aionrs", "wayland-core"])
+def test_engines_of_others_that_take_names(tmp_path: Path, monkeypatch: Any, engine: str, name: str) -> None:
+    monkeypatch.setenv("PATH", path_with(engine, tmp_path / "bin"))
+    (tmp_path / "work").mkdir()
+
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE):
+            async with connect(engine, session=name, cwd=tmp_path / "work") as agent:
+                assert (await agent.ask("say one")).session_id == name
+            async with connect(engine, resume=name, cwd=tmp_path / "work") as agent:
+                assert (await agent.ask("say two")).session_id == name
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("engine", [*OURS, *LINKED])
+def test_run_takes_and_tells_the_name(place: Place, engine: str) -> None:
+    words = ("--engine", engine, "--output", "json")
+    first = json.loads(place.run("run", "one", *words, "--session-id", "fix login").out)
+    second = json.loads(place.run("run", "two", *words, "--resume", "fix login").out)
+    assert (first["session_id"], second["session_id"]) == ("fix login", "fix login")
+    assert second["exit_code"] == 0
+
+
+def test_the_agent_without_asyncio_has_it_too(place: Place) -> None:
+    with sync_connect("polylect-claude", session="fix login", **options(place)) as agent:
+        result = agent.ask("one")
+        assert (agent.session_id, agent.session, result.session_id) == ("fix login",) * 3
+
+
+def test_a_name_that_is_an_id_is_the_same_session_on_every_wire_of_our_engine(place: Place) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE):
+            async with connect("polylect-claude", session="fix-login", **options(place)) as agent:
+                await agent.ask("one")
+            for engine in OURS:
+                async with connect(engine, resume="fix-login", **options(place)) as agent:
+                    assert (await agent.ask("two")).session_id == "fix-login"
+
+    asyncio.run(main())
