@@ -5,22 +5,15 @@ from contextlib import AsyncExitStack
 
 from bench import footprint
 
-from polylect.embed import run_engine
+from polylect.embed import open_engine
 from polylect.providers.scripted.provider import Scripted
-from polylect.vocab.commands import Prompt
-from polylect.vocab.events import Event
 
 COUNT = 100
 
 
-def forget(event: Event) -> None:
-    """A host that keeps nothing."""
-
-
 async def converse(stack: AsyncExitStack) -> None:
-    engine = await stack.enter_async_context(run_engine(forget, Scripted.in_order({"text": ["Hello!"]})))
-    engine.handle(Prompt("m1", "Hello"))
-    await engine.settled()
+    agent = await stack.enter_async_context(open_engine(Scripted.in_order({"text": ["Hello!"]})))
+    await agent.ask("Hello")
 
 
 async def main() -> None:

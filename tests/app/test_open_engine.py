@@ -36,6 +36,7 @@ from polylect.vocab.answers import State
 from polylect.vocab.commands import Query
 from polylect.vocab.content import Server
 from providers.loopback import Loopback, reply
+from providers.wires import SECRET, WIRES, Wire
 
 WRITES = {"reply": [{"call": "Write", "args": {"file_path": "made.txt", "content": "x"}}, "done"]}
 MANY = 100
@@ -91,6 +92,27 @@ def test_a_provider_by_name_gets_the_key_the_model_and_the_prompt(tmp_path: Path
     bounded(talk)
 
 
+@pytest.mark.parametrize("wire", WIRES.values(), ids=list(WIRES))
+def test_every_provider_is_opened_by_its_name_and_its_settings(tmp_path: Path, wire: Wire) -> None:
+    async def talk() -> None:
+        async with Loopback([wire.answer()]) as server:
+            url = f"{server.url}/v1" if wire.provider == "openai" else server.url
+            options: dict[str, Any] = {"model": "a.model-v1:0", "base_url": url, "workspace": tmp_path, **wire.extra}
+            match wire.provider:
+                case "bedrock":
+                    options |= {"region": "eu-west-1", "env": {"AWS_ACCESS_KEY_ID": "A", "AWS_SECRET_ACCESS_KEY": "s"}}
+                case "vertex":
+                    options |= {"api_key": SECRET, "region": "us-east5", "project": "p1"}
+                case _:
+                    options |= {"api_key": SECRET}
+            async with open_engine(wire.provider, **options) as agent:
+                assert (await agent.ask("Hello")).text == "Hello"
+            [request] = server.requests
+            assert wire.path in request.line
+
+    bounded(talk)
+
+
 def test_a_function_of_the_program_is_one_tool(tmp_path: Path) -> None:
     async def talk() -> None:
         async with Model({"Hello": [[use("c1", "stock", article="x")], [text("Hi.")]]}) as model:
@@ -118,8 +140,10 @@ def test_a_session_is_kept_where_it_should_be_and_gone_on_with(tmp_path: Path) -
                     await again.__aenter__()
             for name in ("one", "latest"):
                 async with open_engine(**options, resume=name) as agent:
+                    cost = agent.cost
                     await agent.ask("Hello 2")
-                    assert agent.session == "one"
+                    assert (agent.session, agent.cost) == ("one", pytest.approx((cost or 0) + 0.000135))
+                    assert cost
             assert [len(request["messages"]) for request in model.asked] == [1, 3, 5]
             assert os.listdir(sessions) == ["one"]
             with pytest.raises(EngineDied, match=r"Session ID 'one' already exists. Use resume one to go on with it"):
@@ -357,6 +381,17 @@ def test_a_parameter_that_does_not_exist_is_named(call: Callable[..., Any]) -> N
     async def talk() -> None:
         with pytest.raises(InvalidType, match=r"no parameter 'worksapce'; did you mean workspace\?"):
             await call(provider="scripted", worksapce=".")
+
+    bounded(talk)
+
+
+@pytest.mark.parametrize(
+    "options", [{"max_turns": "3"}, {"api_key": 7}, {"provider": "bedrock", "region": 7}, {"servers": ["x"]}]
+)
+def test_a_value_of_the_wrong_type_is_named(options: dict[str, Any]) -> None:
+    async def talk() -> None:
+        with pytest.raises(InvalidType, match=next(reversed(options)).removesuffix("s")):
+            await open_engine(**{"provider": "scripted", **options}).__aenter__()
 
     bounded(talk)
 

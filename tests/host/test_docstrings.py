@@ -1,4 +1,4 @@
-"""Every public function, method and class of polylect.host and polylect.vocab documents each of its parameters."""
+"""All that is public in polylect.host, polylect.vocab and polylect.embed documents each of its parameters."""
 
 import ast
 import inspect
@@ -11,6 +11,7 @@ import pytest
 from msgspec import Struct
 
 from polylect import host, vocab
+from polylect.app import embed
 
 
 def documented() -> Iterator[tuple[str, Any, list[str]]]:
@@ -90,8 +91,10 @@ def _unexplained(text: str, names: list[str]) -> list[str]:
     return [name for name in names if not re.search(rf"^    \*{{0,2}}{name}: |`{name}`", text, re.MULTILINE)]
 
 
-@pytest.mark.parametrize("path", sorted(Path(vocab.__path__[0]).glob("*.py")), ids=lambda path: path.stem)
-def test_the_vocabulary_explains_every_parameter_and_field(path: Path) -> None:
+@pytest.mark.parametrize(
+    "path", [*sorted(Path(vocab.__path__[0]).glob("*.py")), Path(embed.__file__)], ids=lambda path: path.stem
+)
+def test_the_vocabulary_and_the_embedding_explain_every_parameter_and_field(path: Path) -> None:
     assert undocumented(path.read_text()) == []
 
 

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from interop import omp_peers
 from interop.claude_model import Model
 from polylect import plug
-from polylect.embed import open_engine
+from polylect.app.serving.in_process import InProcessLink
+from polylect.embed import run_engine
 from polylect.host import Agent, connect
 from polylect.host.engine_registry import ENGINES as KNOWN
 
@@ -37,8 +38,8 @@ class Reference:
     def connect(self, model: Model, place: Path, *, resume: str = "") -> Agent:
         (place / "work").mkdir(exist_ok=True)
         about: dict[str, Any] = {"workspace": place / "work", "sessions": place / "sessions", "resume": resume}
-        env = {"PATH": os.environ["PATH"]}
-        return open_engine("anthropic", api_key="none", base_url=model.url, model=MODEL, env=env, **about)
+        about |= {"api_key": "none", "base_url": model.url, "model": MODEL, "env": {"PATH": os.environ["PATH"]}}
+        return connect(lambda: InProcessLink(lambda on_event: run_engine(on_event, "anthropic", **about)))
 
     async def session(self, agent: Agent) -> str:
         return agent.session

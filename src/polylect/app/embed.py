@@ -165,7 +165,7 @@ def _check(
     `flags` are settings that have no parameter, by their names among the values of a start.
     """
     options = {name: value for name, value in options.items() if value not in (None, "", (), 0) or value is False}
-    _check_names(options)
+    _check_options(options)
     from_files = bool(options.get("settings"))
     env = _environment(options.get("env"), from_files=from_files)
     try:
@@ -199,9 +199,13 @@ async def _open(
         await context.__aexit__(None, None, None)
 
 
-def _check_names(options: Mapping[str, Any]) -> None:
-    known = (*_NAMES, *_LISTS, *_PATHS, *_OTHERS, *settings_files.PROVIDER_SETTINGS)
-    for name in options:
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Raises InvalidType for a name that is no parameter, and for a setting of the wrong type."""
+    kinds: dict[str, Any] = {**dict.fromkeys(_NAMES, str), "max_turns": int, **settings_files.PROVIDER_SETTINGS}
+    known = (*kinds, *_LISTS, *_PATHS, *_OTHERS)
+    for name, value in options.items():
+        if name in kinds and not isinstance(value, kinds[name]):
+            raise InvalidType(f"{name} takes {settings_files.KIND_NAMES[kinds[name]]}, not {value!r}")
         if name not in known:
             from polylect.app.startup.nearest_word import hint  # only for an error
 

@@ -50,6 +50,7 @@ class InProcessLink:
         settings = self._engine.settings
         session = self._engine.agent.session.id
         on_event(Ready(__version__, settings.model, settings.mode, self._engine.agent.abilities(), session=session))
+        await asyncio.sleep(0)  # what the settings say about the conversation is applied
 
     def send(self, command: Command) -> list[Event]:
         if isinstance(command, Hello) and command.offers.get("tools"):

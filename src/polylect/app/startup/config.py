@@ -83,7 +83,7 @@ _ADDED_BY_FLAGS = ("allow", "sandbox_env")
 """Lists that a flag adds to, and a file replaces."""
 MOST_BYTES = 1024 * 1024
 _NUMBER = (int, float)
-_KIND_NAMES: dict[object, str] = {str: "a text", int: "a whole number", bool: "true or false", list: "a list of texts"}
+KIND_NAMES: dict[object, str] = {str: "a text", int: "a whole number", bool: "true or false", list: "a list of texts"}
 _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "providers": {
         "api_key": str,
@@ -111,7 +111,7 @@ _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "prices": {"input": _NUMBER, "output": _NUMBER, "cache_read": _NUMBER, "cache_write": _NUMBER},
 }
 """Sections with a table for each name: `[providers.openai]`, `[models."gpt-5"]`, `[extensions.guard]`."""
-PROVIDER_SETTINGS = frozenset(_TABLES["providers"])
+PROVIDER_SETTINGS = _TABLES["providers"]
 _HOOK: Keys = {"matcher": ("matcher", str), "command": ("command", str), "timeout": ("timeout", _NUMBER)}
 _CHOICES = {"api": ("chat", "responses")}
 _ENVIRONMENT = {"POLYLECT_PROVIDER": "provider", "POLYLECT_MODEL": "model", "POLYLECT_SCRIPT": "script"}
@@ -397,7 +397,7 @@ def _check(path: str, key: str, value: object, keys: Keys) -> str:
         raise ConfigError(f"{path}: there is no setting {key[:100]}" + (f"; did you mean {near[0]}?" if near else ""))
     name, kind = keys[key]
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise ConfigError(f"{path}: {key} takes {_KIND_NAMES.get(kind, 'a number')}, not {_short(value)}")
+        raise ConfigError(f"{path}: {key} takes {KIND_NAMES.get(kind, 'a number')}, not {_short(value)}")
     if isinstance(value, int | float) and value < 0:
         raise ConfigError(f"{path}: {key} cannot be below zero, and is {_short(value)}")
     if isinstance(value, float) and not value < float("inf"):  # nan is not below it either
