@@ -122,3 +122,78 @@ def test_results_of_tools_have_the_fields_that_hosts_render(place: Place) -> Non
         result.pop("durationMs", None)
         result.pop("file_path", None)
     assert results == RESULTS
+
+
+def test_a_file_is_read_for_the_host_as_the_model_could_read_it(place: Place) -> None:
+    (place.workspace / "a.txt").write_text("hello")
+    (place.workspace / "secret.txt").write_text("no")
+    (place.workspace / "link").symlink_to("/etc/passwd")
+    host = Host(place, "--disallowedTools", "Read(secret.txt)")
+    path = str(place.workspace / "a.txt")
+    assert host.request("read_file", path="a.txt") == {"contents": "hello", "absPath": path, "lossy": False}
+    cut = host.request("read_file", path=path, max_bytes=2, encoding="base64")
+    assert cut == {"contents": "aGU=", "absPath": path, "truncated": True, "encoding": "base64"}
+    for name in ("secret.txt", "link", "/etc/passwd"):
+        assert host.request("read_file", path=name) == ("session", f"read denied: {name}")
+    assert "No such file" in host.request("read_file", path="nosuch")[1]
+
+
+EDIT = """
+[[reply]]
+when = { step = 1 }
+say = [{ call = "Edit", args = { file_path = "a.txt", old_string = "one", new_string = "two" } }]
+[[reply]]
+say = ["done"]
+"""
+
+
+@pytest.mark.parametrize("earlier", [0, 1])
+def test_a_file_that_the_host_has_seen_read_may_be_edited_unless_it_has_changed(place: Place, earlier: int) -> None:
+    path = write(place.workspace / "a.txt", "one")
+    host = Host(place, "--permission-mode", "acceptEdits", script=EDIT)
+    mtime = path.stat().st_mtime_ns // 1_000_000 - earlier
+    assert host.request("seed_read_state", path="a.txt", mtime=mtime) is None
+    host.prompt()
+    assert path.read_text() == ("one" if earlier else "two")
+
+
+BACKGROUND = """
+[[reply]]
+when = { step = 1 }
+say = [{ call = "Bash", args = { command = "echo started; mkfifo p; read < p", run_in_background = true } }]
+[[reply]]
+when = { step = 2 }
+say = [{ call = "BashOutput", args = { bash_id = "bash_1", wait = 20000 } }]
+[[reply]]
+say = ["done"]
+"""
+
+
+def test_a_command_in_the_background_is_shown_and_stopped(place: Place) -> None:
+    host = Host(place, "--permission-mode", "bypassPermissions", script=BACKGROUND)
+    results = [frame["tool_use_result"] for frame in host.prompt() if "tool_use_result" in frame]
+    task = results[0]["backgroundTaskId"]
+    output = {"output": "started\n", "total_bytes": 8, "truncated": False}
+    assert host.request("get_task_output", task_id=task) == output
+    assert host.request("stop_task", task_id=task) == {}
+    assert host.request("get_task_output", task_id=task) == output, "also after its end"
+    assert host.request("get_task_output", task_id="x") == ("session", "there is no command 'x' in the background")
+
+
+PLAN = """
+[[reply]]
+when = { step = 1 }
+say = [{ call = "ExitPlanMode", args = { plan = "First this." } }]
+[[reply]]
+say = ["I wait."]
+"""
+
+
+def test_the_plan_and_the_conversation_can_be_had(place: Place) -> None:
+    host = Host(place, "--permission-mode", "plan", script=PLAN)
+    assert host.request("get_plan") == {"exists": False}
+    session = host.prompt("What now?")[-1]["session_id"]
+    assert host.request("get_plan") == {"exists": True, "content": "First this."}
+    exported = host.request("export_conversation")
+    assert exported["default_filename"] == f"conversation-{session}.md"
+    assert [words for words in ("What now?", "First this.", "I wait.") if words not in exported["text"]] == []

@@ -29,6 +29,7 @@ from polylect.permissions.rulebook import Rulebook, reading_fault, rules_in
 from polylect.sessions.checkpoints import Checkpoints
 from polylect.sessions.session import Session
 from polylect.sessions.spills import spill_folders
+from polylect.system.plain_files import real_path
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Abilities, Category, Message, Mode, PlanItem, Rule, Usage
 from polylect.vocab.events import Ask, Event
@@ -63,6 +64,7 @@ class EngineCallbacks(Struct, frozen=True, kw_only=True, eq=False):
     wait_for_servers: Callable[[], Awaitable[None]] | None = None
 
 
+_LONGEST_PATH = 4096
 _SEES_IMAGES = {"supported": True, "unsupported": False}
 
 
@@ -158,6 +160,12 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
             return self.parent.take_command_notice()
         notice, self.command_notice = self.command_notice, ""
         return notice
+
+    def real_path(self, path: str) -> str:
+        """The absolute path without links of a path that the host named. Raises ValueError for what is none."""
+        if len(path) > _LONGEST_PATH:
+            raise ValueError(f"it is longer than {_LONGEST_PATH} characters")
+        return real_path(os.path.join(self.settings.workspace, os.path.expanduser(path)))
 
     def reading_fault(self, path: str, *, chosen: bool = False) -> str:
         """Why rules forbid to show the file at this resolved path to the model; see rulebook.py."""

@@ -290,7 +290,8 @@ class Engine:
                 self.context.reply(command, dropped)
                 return LATER
             case "agent":
-                if not self.running_agents.cancel(command.target):
+                stop_task = getattr(self.agent.tools.get("Bash"), "stop_task", lambda task: False)
+                if not self.running_agents.cancel(command.target) and not stop_task(command.target):
                     return Failure("unknown_agent", f"no agent {command.target!r} is at work", "host")
             case "shell":
                 self._shell.cancel(command.target)
@@ -309,9 +310,20 @@ class Engine:
             self._capabilities.renew()
         return {key: value for key, value in settings.items() if key != "agents"}
 
+    def _note_seen(self, files: Any) -> None:
+        """Files that the host knows to be read, by path, with their times of change in milliseconds. A file that has
+        another time by now still has to be read before it is edited."""
+        for path, milliseconds in files.items() if isinstance(files, dict) else ():
+            with suppress(OSError, ValueError):
+                real = self.agent.real_path(path)
+                status = os.stat(real)
+                if status.st_mtime_ns // 1_000_000 == milliseconds:
+                    self.agent.seen[real] = (status.st_mtime_ns, status.st_size)
+
     def configure(self, command: c.Configure) -> Failure | None:
         """Apply settings and rules from the host, all or none of them."""
         settings = dict(command.settings)
+        self._note_seen(settings.pop("seen", None))
         try:
             rules = self.agent.read_rules(settings.pop("rules")) if "rules" in settings else self.agent.rules.configured
             cycled = self.context.changes.change(self._known_agents(settings))

@@ -13,7 +13,6 @@ from polylect.sessions import catalogue, folder, log
 from polylect.sessions.folder import Folder, FolderError
 from polylect.sessions.replay import Replay, is_typed_message
 from polylect.sessions.store import FileStore
-from polylect.system.clock_and_ids import now_ms
 from polylect.vocab.answers import SessionCard
 from polylect.vocab.entries import Entry, Opened
 from polylect.vocab.errors import SessionError
@@ -88,7 +87,7 @@ class FileLibrary:
     def export(self, store: Store, path: str) -> str:
         # 10 ms, and only for those who export.
         from polylect.sessions.formats import html_page, json_document, markdown, omp
-        from polylect.sessions.formats.conversation import Conversation
+        from polylect.sessions.formats.conversation import conversation_of
 
         forms = {".html": html_page.pieces, ".md": markdown.pieces, ".json": json_document.pieces, ".jsonl": omp.pieces}
         path = path or f"polylect-session-{store.session}.html"
@@ -98,11 +97,8 @@ class FileLibrary:
         export = forms.get(os.path.splitext(place)[1].lower())
         if export is None:
             raise SessionError(f"{path}: the ending says what to write; endings are {', '.join(forms)}")
-        entries = tuple(store.entries)  # a thread may do this, and more may be said meanwhile
-        at = entries[0].at if entries else now_ms()
-        conversation = Conversation(store.session, self._workspace, at, Replay(entries), store.fill)
         try:
-            write_out(self._root, place, export(conversation))
+            write_out(self._root, place, export(conversation_of(store, self._workspace)))
         except OSError as error:
             raise SessionError(f"cannot write {path}: {error.strerror}") from error
         return path

@@ -10,6 +10,7 @@ Query("context") ContextReport  Query("servers") tuple[ServerCard]      Query("a
 Query("agent_messages", agent=) tuple[Item], of a sub-agent that runs
 Query("tools") tuple[str]       Query("rules") tuple[Rule]              Query("version") str
 Query("skills") tuple[CommandCard]                                      Query("personas") tuple[CommandCard]
+Query("transcript") str         Query("file", path=, most=) FileContent Query("agent_output", task=) TaskOutput
 
 OpenSession SessionOpened       RunShell ShellResult, once it has ended
 Cancel("steers") Queue, of what was dropped           ChangeSteer bool: whether there was such a message
@@ -350,6 +351,34 @@ class ContextReport(Struct, frozen=True, omit_defaults=True):
     used: int
     size: int = 0
     parts: tuple[ContextPart, ...] = ()
+
+
+class FileContent(Struct, frozen=True):
+    """The answer to the query `file`: the content of a file that the model may read without a question.
+
+    Attributes:
+        path: The absolute path, with links resolved.
+        data: The first bytes of it.
+        truncated: Whether the file has more.
+    """
+
+    path: str
+    data: bytes
+    truncated: bool = False
+
+
+class TaskOutput(Struct, frozen=True):
+    """The answer to the query `agent_output`: what a command in the background has printed.
+
+    Attributes:
+        output: The end of it.
+        size: How many bytes it has printed.
+        truncated: Whether `output` is only a part.
+    """
+
+    output: str
+    size: int
+    truncated: bool
 
 
 class Exported(Struct, frozen=True):

@@ -165,3 +165,15 @@ def written(rule: Rule) -> dict[str, Any]:
         case _:
             entry = {"toolName": rule.tool or "Bash", "ruleContent": rule.value}
     return {**entry, "behavior": rule.effect}
+
+
+def rule_text(entry: dict[str, Any]) -> str:
+    """An entry of the wire as people write it: `Bash(git log:*)`."""
+    content = entry.get("ruleContent")
+    return f"{entry['toolName']}({content})" if content else str(entry["toolName"])
+
+
+def entry_of(text: str) -> dict[str, Any]:
+    """The reverse of `rule_text`."""
+    tool, opening, content = text.partition("(")
+    return {"toolName": tool, "ruleContent": content.removesuffix(")")} if opening else {"toolName": tool}

@@ -15,15 +15,30 @@ from polylect.engine.commands.slash import command_cards
 from polylect.engine.subagents.personas import GENERAL
 from polylect.engine.turn import thinking
 from polylect.engine.turn.compaction import estimate
+from polylect.permissions.rules import is_below
 from polylect.sessions.replay import Replay
+from polylect.system.plain_files import read_resolved
 from polylect.system.threads import run_in_thread
-from polylect.vocab.answers import CommandCard, ContextPart, ContextReport, Exported, Item, Ledger, ModelCard, State
+from polylect.vocab.answers import (
+    CommandCard,
+    ContextPart,
+    ContextReport,
+    Exported,
+    FileContent,
+    Item,
+    Ledger,
+    ModelCard,
+    State,
+    TaskOutput,
+)
 from polylect.vocab.commands import Query
 from polylect.vocab.content import Failure
 from polylect.vocab.errors import SessionError
 from polylect.vocab.ports import Library
 
 Args = Mapping[str, Any]
+MOST_OF_A_FILE = 160 * 1024
+"""Bytes that the query `file` returns if it names no number."""
 
 
 def answer(context: CommandContext, command: Query) -> None:
@@ -120,6 +135,37 @@ async def _export(context: CommandContext, args: Args) -> Exported:
         return Exported(await run_in_thread(library.export, store, str(args.get("path") or "")))
 
 
+async def _transcript(context: CommandContext, args: Args) -> str:
+    """The conversation in Markdown; in a thread, as `_export`."""
+    from polylect.sessions.formats import markdown  # 10 ms, and only for those who export
+    from polylect.sessions.formats.conversation import conversation_of
+
+    conversation = conversation_of(context.agent.session.store, context.agent.settings.workspace)
+    async with context.background.threads:
+        return (await run_in_thread(b"".join, markdown.pieces(conversation))).decode()
+
+
+async def _file(context: CommandContext, args: Args) -> FileContent:
+    """The content of a file, if the model could read it without a question."""
+    agent, named, most = context.agent, str(args.get("path") or ""), int(args.get("most") or MOST_OF_A_FILE)
+    try:
+        path = agent.real_path(named)
+        if not any(is_below(path, root) for root in agent.roots("info")) or agent.reading_fault(path):
+            raise SessionError(f"read denied: {named[:200]}")
+        data = await run_in_thread(read_resolved, path, most + 1)
+    except (OSError, ValueError) as error:
+        raise SessionError(f"cannot read {named[:200]}: {getattr(error, 'strerror', '') or error}") from None
+    return FileContent(path, data[:most], len(data) > most)
+
+
+def _task_output(context: CommandContext, args: Args) -> TaskOutput:
+    task = str(args.get("task") or "")
+    output: TaskOutput | None = getattr(context.agent.tools.get("Bash"), "task_output", lambda task: None)(task)
+    if output is None:
+        raise SessionError(f"there is no command {task[:80]!r} in the background")
+    return output
+
+
 def _library(context: CommandContext) -> Library:
     if context.agent.library is None:
         raise SessionError("sessions are not kept here, so there is none to list or to export")
@@ -153,6 +199,9 @@ QUERIES: dict[str, Callable[[CommandContext, Args], Any]] = {
     "fork_points": lambda context, args: tuple(Replay(context.agent.session.store.entries).fork_points()),
     "sessions": lambda context, args: tuple(_library(context).sessions(str(args.get("cwd") or ""))),
     "export": _export,
+    "transcript": _transcript,
+    "file": _file,
+    "agent_output": _task_output,
     "servers": lambda context, args: context.servers.cards(),
     "commands": lambda context, args: tuple(command_cards(context)),
     "agents": lambda context, args: context.running_agents.cards,

@@ -12,9 +12,11 @@ import msgspec
 from msgspec import Struct
 
 from polylect.sessions.replay import PARENT, Replay, cut_off, missing_results, shell_message
+from polylect.system.clock_and_ids import now_ms
 from polylect.vocab.answers import ShellResult
 from polylect.vocab.content import Block, Message, ToolCall, ToolResult, Usage
 from polylect.vocab.entries import Body, Compacted, Configured, MessageAdded, ShellRan
+from polylect.vocab.ports import Store
 
 Line = TypeVar("Line")
 Timed = tuple[int, Message | Compacted]
@@ -70,6 +72,13 @@ class Conversation(Struct, frozen=True):
             yield at, missing
         yield from ((at, compacted) for _, compacted in compactions)
         yield from ((at, self.fill(message)) for message in self.replay.waiting.values())
+
+
+def conversation_of(store: Store, cwd: str) -> Conversation:
+    """The session as it is now, for a thread to export: more may be said meanwhile. `cwd` is its workspace."""
+    entries = tuple(store.entries)
+    at = entries[0].at if entries else now_ms()
+    return Conversation(store.session, cwd, at, Replay(entries), store.fill)
 
 
 class Imported(Struct, frozen=True):

@@ -18,6 +18,7 @@ from polylect.tools.process.output_spool import Output, format_streams
 from polylect.tools.process.programs import find_program
 from polylect.tools.sandbox.sandbox import Sandbox
 from polylect.tools.setup import CommandLimits, ToolSetup
+from polylect.vocab.answers import TaskOutput
 from polylect.vocab.content import Category
 from polylect.vocab.ports import Exit, Tool, ToolContext, ToolReturn
 
@@ -76,6 +77,14 @@ class Bash(TypedTool[Arguments]):
             text = f"Running in the background as {job.id}. BashOutput shows what it prints, KillBash ends it."
             return ToolReturn(text, metadata={"bash_id": job.id, "pid": job.pid})
         return await _run(argv, min(args.timeout, self._limits.most_timeout), self._limits.output, context)
+
+    def task_output(self, task: str) -> TaskOutput | None:
+        """The end of what a command in the background has printed, for the host; None if there is no such command."""
+        return self._background.output_of(task)
+
+    def stop_task(self, task: str) -> bool:
+        """End a command in the background. False if none with this id runs."""
+        return self._background.stop(task)
 
     async def close(self) -> None:
         """End what runs in the background."""

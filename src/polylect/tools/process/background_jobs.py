@@ -14,6 +14,7 @@ from contextlib import suppress
 from polylect.tools.arguments import Arguments, TypedTool
 from polylect.tools.process.output_spool import Spill, Spool
 from polylect.tools.text.truncate import joined_ends
+from polylect.vocab.answers import TaskOutput
 from polylect.vocab.content import Category
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import Exit, ToolContext
@@ -21,6 +22,8 @@ from polylect.vocab.ports import Exit, ToolContext
 MOST_RUNNING = 16
 MOST_KNOWN = 64
 """Commands that can be found by their id. Of those that have ended, the oldest are forgotten first."""
+MOST_SHOWN = 8192
+"""Bytes of its output that a host is shown of a job."""
 _FOR_EVER = 365 * 86400.0
 
 
@@ -151,6 +154,21 @@ class Background:
             known = ", ".join(self._jobs) or "none"
             raise ToolError(f"There is no background command {id!r}. Known ones: {known}.")
         return self._jobs[id]
+
+    def stop(self, id: str) -> bool:
+        """End a job without waiting for it. False if it does not run."""
+        job = self._jobs.get(id)
+        return job is not None and not job.end and job.task.cancel()
+
+    def output_of(self, id: str) -> TaskOutput | None:
+        """The end of what a job has printed, whether or not the model has read it; None if there is no such job."""
+        if id not in self._jobs:
+            return None
+        spools = [stream.spool for stream in (self._jobs[id].out, self._jobs[id].err)]
+        size = sum(spool.stored for spool in spools)
+        ends = [spool.read(max(0, spool.stored - MOST_SHOWN), spool.stored) for spool in spools if spool.stored]
+        output = b"".join(ends)[-MOST_SHOWN:]
+        return TaskOutput(output.decode(errors="replace"), size, size > len(output))
 
     async def close(self) -> None:
         """End and forget all jobs, because they belong to one session."""

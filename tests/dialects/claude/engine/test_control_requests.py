@@ -22,13 +22,15 @@ from polylect.vocab.commands import (
     Rewind,
     UnknownCommand,
 )
-from polylect.vocab.content import Failure, Rule, Server, Usage
+from polylect.vocab.content import Failure, Message, Rule, Server, ToolCall, Usage
 from polylect.vocab.events import HostCall, QueueChanged, Reply, SettingChanged, TurnStarted
 
 REPORT = answers.ContextReport(50, 200, (answers.ContextPart("tools", 20),))
 LEDGER = answers.Ledger(Usage(10, 5, cost=0.25), ({},))
 CARD = answers.ServerCard("team", "failed", ("one",), "gone", "http")
 SERVERS = {"team": {"type": "http", "url": "http://127.0.0.1/"}, "calc": {"type": "sdk", "name": "calc"}}
+PLANNED = Message("assistant", (ToolCall("c1", "ExitPlanMode", {"plan": "First this."}),))
+OURS = {"source": "session", "editability": "session"}
 
 ASKED: list[tuple[str, dict[str, Any], list[Command], Any, Any]] = [
     ("set_model", {"model": "m2"}, [Configure({"model": "m2"})], None, {"model": "m2"}),
@@ -103,13 +105,30 @@ ASKED: list[tuple[str, dict[str, Any], list[Command], Any, Any]] = [
         }]
     }),
     ("list_permission_rules", {}, [Query("rules")], (Rule("prefix", "git log"), Rule("path", "/b", effect="deny")), {
-        "rules": [
-            {"toolName": "Bash", "ruleContent": "git log:*", "behavior": "allow"},
-            {"toolName": "Edit", "ruleContent": "//b", "behavior": "deny"},
-        ]
+        "state": {
+            "rules": [
+                {"toolName": "Bash", "ruleContent": "git log:*", "behavior": "allow",
+                 "rule": "Bash(git log:*)", **OURS},
+                {"toolName": "Edit", "ruleContent": "//b", "behavior": "deny", "rule": "Edit(//b)", **OURS},
+            ],
+            "workspaceDirectories": [{"path": "/w", "source": "session"}],
+            "originalCwd": "/w",
+            "managedOnly": False,
+        }
     }),
     ("get_binary_version", {}, [Query("version")], "0.1.0", {"version": "2.1.325", "engine": "0.1.0"}),
-    ("read_file", {"path": "a"}, [Query("file", {"path": "a"})], {"text": "x"}, {"text": "x"}),
+    ("read_file", {"path": "a"}, [Query("file", {"path": "a", "most": 163840})], answers.FileContent("/w/a", b"x\xff"),
+     {"contents": "x\ufffd", "absPath": "/w/a", "lossy": True}),
+    ("read_file", {"path": "a", "max_bytes": 1, "encoding": "base64"}, [Query("file", {"path": "a", "most": 1})],
+     answers.FileContent("/w/a", b"x", True),
+     {"contents": "eA==", "absPath": "/w/a", "truncated": True, "encoding": "base64"}),
+    ("seed_read_state", {"path": "a", "mtime": 5}, [Configure({"seen": {"a": 5}})], None, None),
+    ("get_plan", {}, [Query("messages")], (), {"exists": False}),
+    ("get_plan", {}, [Query("messages")], (answers.Item("e", 1, PLANNED),), {"exists": True, "content": "First this."}),
+    ("export_conversation", {}, [Query("transcript")], "# Talk",
+     {"text": "# Talk", "default_filename": "conversation-s.md"}),
+    ("get_task_output", {"task_id": "b"}, [Query("agent_output", {"task": "b"})], answers.TaskOutput("x", 9, True),
+     {"output": "x", "total_bytes": 9, "truncated": True}),
 ]  # fmt: skip
 
 
@@ -144,9 +163,32 @@ def test_what_the_engine_refuses_is_refused() -> None:
     [command] = driver.request("mcp_reconnect", serverName="x")
     driver.send(Reply(command.ref, failure=Failure("mcp", "there is no MCP server 'x'", "host")))
     assert refusal(driver) == ("there is no MCP server 'x'", "mcp")
-    [command] = driver.request("side_question", question="why?")
+    [command] = driver.request("export_conversation")
     driver.send(Reply(command.ref, failure=Failure("unsupported", "cannot", "host")))
     assert refusal(driver) == ("cannot", "unsupported_request")
+
+
+@pytest.mark.parametrize(
+    ("subtype", "payload"),
+    [
+        ("background_tasks", {"backgrounded": False}),
+        ("reload_output_styles", {"available_output_styles": ["default"]}),
+        ("set_has_subscribers", {}),
+    ],
+)
+def test_what_needs_no_engine_is_answered_at_once(subtype: str, payload: dict[str, Any]) -> None:
+    driver = EngineDriver()
+    assert driver.request(subtype) == []
+    [frame] = driver.frames
+    assert frame["response"]["response"] == payload
+
+
+def test_what_is_not_served_is_refused_with_what_to_do_instead() -> None:
+    driver = EngineDriver()
+    [unknown] = driver.request("side_question", question="why?")
+    assert isinstance(unknown, UnknownCommand)
+    message = "Unsupported control request subtype: side_question. Send it as a prompt."
+    assert refusal(driver) == (message, "unsupported_request")
 
 
 def test_what_nobody_knows_is_answered_as_such() -> None:

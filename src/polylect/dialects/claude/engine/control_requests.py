@@ -19,6 +19,7 @@ from polylect.dialects.claude.engine.asks import PendingAsks
 from polylect.dialects.claude.engine.encode import EventWriter
 from polylect.dialects.claude.engine.flag_settings import commands_of
 from polylect.dialects.claude.engine.initialize import ignored_in, offers_of, settings_of
+from polylect.dialects.claude.engine.line_writer import PIECE
 from polylect.dialects.claude.engine.prompts import Prompts
 from polylect.dialects.claude.frames import control, notices
 from polylect.dialects.claude.versions import OUR_MODES
@@ -75,7 +76,8 @@ class ControlRequests:
             self._refuse(id, why, "invalid_request")
             return [c.MalformedCommand(raw, why)]
         if kind not in _SHAPES:
-            self._refuse(id, f"Unsupported control request subtype: {kind[:80]}", "unsupported_request")
+            instead = f". {_INSTEAD[kind]}" if kind in _INSTEAD else ""
+            self._refuse(id, f"Unsupported control request subtype: {kind[:80]}{instead}", "unsupported_request")
             return [c.UnknownCommand(f"control_request/{kind}", raw)]
         try:
             request = msgspec.convert(request_fields, _SHAPES[kind])
@@ -188,6 +190,10 @@ class ControlRequests:
         except ValueError as error:
             raise Refused(str(error), "invalid_request") from None
 
+    def _read_file(self, request: control.ReadFile) -> list[c.Command]:
+        most = 3 * PIECE if request.encoding == "base64" else PIECE
+        return [c.Query("file", {"path": request.path, "most": min(request.max_bytes or most, most)})]
+
     # Payloads of responses.
 
     def _initialized(self, request: control.Initialize, replies: "_Replies") -> dict[str, Any]:
@@ -284,6 +290,10 @@ class ControlRequests:
         _plain(self, request, replies)
         return payloads.context_usage(replies[0][1].data, replies[1][1].data, self._writer.info.model)
 
+    def _file_read(self, request: control.ReadFile, replies: "_Replies") -> dict[str, Any]:
+        _plain(self, request, replies)
+        return payloads.file_content(replies[0][1].data, request.encoding)
+
     def _queried(self, request: Any, replies: "_Replies") -> dict[str, Any] | None:
         _plain(self, request, replies)
         return payloads.QUERIES[type(request)](replies[0][1].data, self._writer)
@@ -316,6 +326,10 @@ def _plain(requests: ControlRequests, request: Any, replies: _Replies) -> dict[s
     return None
 
 
+def _fixed(payload: dict[str, Any]) -> _Answer:
+    return lambda requests, request, replies: payload
+
+
 _COMMANDS: dict[type[control.Request], Callable[[ControlRequests, Any], list[c.Command]]] = {
     control.Initialize: ControlRequests._initialize,
     control.Interrupt: ControlRequests._interrupt,
@@ -327,9 +341,6 @@ _COMMANDS: dict[type[control.Request], Callable[[ControlRequests, Any], list[c.C
     control.McpToggle: ControlRequests._mcp_toggle,
     control.McpSetServers: ControlRequests._mcp_set_servers,
     control.McpMessage: lambda _, request: [c.HostSays("mcp_message", msgspec.structs.asdict(request))],
-    control.McpReadResource: lambda _, request: [
-        c.Query("resource", {"server": request.serverName, "uri": request.uri})
-    ],
     control.RewindFiles: lambda _, request: [c.Rewind(request.user_message_id, request.dry_run)],
     control.RewindConversation: lambda _, request: [c.Rewind(request.target_message_uuid, what="conversation")],
     control.ReloadPlugins: lambda _, request: [c.Query("commands"), c.Query("personas"), c.Query("servers")],
@@ -344,17 +355,38 @@ _COMMANDS: dict[type[control.Request], Callable[[ControlRequests, Any], list[c.C
     control.StopTask: ControlRequests._stop_task,
     control.GetTaskOutput: lambda _, request: [c.Query("agent_output", {"task": request.task_id})],
     control.CancelAsyncMessage: lambda _, request: [c.Cancel("prompt", request.message_uuid)],
-    control.GenerateSessionTitle: lambda _, request: [c.Query("title", {"description": request.description})],
-    control.SideQuestion: lambda _, request: [c.Query("side_question", {"question": request.question})],
     control.RenameSession: lambda _, request: [c.Configure({"name": request.title})],
     control.ListModels: lambda _, request: [c.Query("models")],
     control.ListPermissionRules: lambda _, request: [c.Query("rules")],
     control.GetBinaryVersion: lambda _, request: [c.Query("version")],
-    control.FileSuggestions: lambda _, request: [c.Query("file_suggestions", {"query": request.query})],
-    control.ReadFile: lambda _, request: [c.Query("file", {"path": request.path})],
+    control.ReadFile: ControlRequests._read_file,
+    control.SeedReadState: lambda _, request: [c.Configure({"seen": {request.path: int(request.mtime)}})],
+    control.GetPlan: lambda _, request: [c.Query("messages")],
+    control.ExportConversation: lambda _, request: [c.Query("transcript")],
+    control.ForkConversation: lambda _, request: [],
+    control.MoveToBackground: lambda _, request: [],
+    control.ReloadOutputStyles: lambda _, request: [],
+    control.SetHasSubscribers: lambda _, request: [],
     control.EndSession: lambda _, request: [c.Quit(request.reason)],
 }
 _SHAPES = by_name(*_COMMANDS)
+_NO_LOGIN = "Servers are not logged in to here: give the entry of the server an Authorization header."
+_INSTEAD = {
+    "mcp_call": "Let the model call the tool, or talk to the server in the host.",
+    "mcp_read_resource": "Talk to the server in the host.",
+    "mcp_authenticate": _NO_LOGIN,
+    "mcp_oauth_callback_url": _NO_LOGIN,
+    "mcp_clear_auth": _NO_LOGIN,
+    "set_mcp_permission_mode_override": "Allow its tools by apply_flag_settings: permissions.allow mcp__SERVER.",
+    "set_cwd": "Start an engine in that folder, or add the folder by permissions.additionalDirectories.",
+    "register_repo_root": "Folders below the working folder can be used as they are.",
+    "get_workspace_diff": "Run git diff in the folder.",
+    "get_hooks_listing": "Hooks are those of the settings files and of initialize.",
+    "generate_session_title": "Name the session by rename_session.",
+    "side_question": "Send it as a prompt.",
+    "file_suggestions": "List the files of the folder in the host.",
+}
+"""Requests of the vendor's program that are not served, and what to do instead."""
 _PAYLOADS: dict[type[control.Request], _Answer] = {
     control.Initialize: ControlRequests._initialized,
     control.Interrupt: ControlRequests._interrupted,
@@ -366,7 +398,9 @@ _PAYLOADS: dict[type[control.Request], _Answer] = {
     control.RewindConversation: ControlRequests._conversation_rewound,
     control.ReloadPlugins: ControlRequests._reloaded,
     control.GetContextUsage: ControlRequests._context_used,
+    control.ReadFile: ControlRequests._file_read,
     control.StopTask: ControlRequests._stopped,
     control.CancelAsyncMessage: ControlRequests._prompt_cancelled,
+    **{shape: _fixed(payload) for shape, payload in payloads.FIXED.items()},
     **dict.fromkeys(payloads.QUERIES, ControlRequests._queried),
 }

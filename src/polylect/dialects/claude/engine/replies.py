@@ -4,6 +4,7 @@
 which knows what the wire wants besides (model, mode, usage by model).
 """
 
+from binascii import b2a_base64
 from collections.abc import Callable
 from typing import Any
 
@@ -12,9 +13,10 @@ import msgspec
 from polylect.dialects.claude.engine.encode import EventWriter
 from polylect.dialects.claude.engine.engine_info import commands_of, models_of
 from polylect.dialects.claude.frames import control
-from polylect.dialects.claude.permissions import written
-from polylect.vocab.answers import ContextReport, Ledger, Rewound, ServerCard, State
-from polylect.vocab.content import Rule, Usage
+from polylect.dialects.claude.permissions import rule_text, written
+from polylect.vocab.answers import ContextReport, FileContent, Ledger, Rewound, ServerCard, State, TaskOutput
+from polylect.vocab.content import Rule, ToolCall, Usage
+from polylect.vocab.tool_names import EXIT_PLAN
 
 _PARTS = {"system prompt": "system_prompt", "tools": "system_tools"}
 """The ids that hosts know a part of the window by, where they are not its name."""
@@ -87,16 +89,47 @@ def _models(data: Any, writer: EventWriter) -> dict[str, Any]:
 
 
 def _rules(data: Any, writer: EventWriter) -> dict[str, Any]:
-    return {"rules": [written(rule) for rule in data or () if isinstance(rule, Rule)]}
+    """Where a rule came from is not known here: all of them count for this session."""
+    rows = [written(rule) for rule in data or () if isinstance(rule, Rule)]
+    rules = [{**row, "rule": rule_text(row), "source": "session", "editability": "session"} for row in rows]
+    folders = [{"path": writer.info.cwd, "source": "session"}]
+    return {
+        "state": {
+            "rules": rules,
+            "workspaceDirectories": folders,
+            "originalCwd": writer.info.cwd,
+            "managedOnly": False,
+        }
+    }
 
 
 def _version(data: Any, writer: EventWriter) -> dict[str, Any]:
     return {"version": writer.out.version, "engine": str(data)}
 
 
-def _as_it_is(data: Any, writer: EventWriter) -> dict[str, Any]:
-    value = msgspec.to_builtins(data)
-    return value if isinstance(value, dict) else {"value": value}
+def _task_output(data: Any, writer: EventWriter) -> dict[str, Any]:
+    task = data if isinstance(data, TaskOutput) else TaskOutput("", 0, False)
+    return {"output": task.output, "total_bytes": task.size, "truncated": task.truncated}
+
+
+def _plan(data: Any, writer: EventWriter) -> dict[str, Any]:
+    """The last plan that the model has shown by ExitPlanMode. It is in the conversation, and in no file."""
+    blocks = [block for item in data or () for block in item.message.content if isinstance(block, ToolCall)]
+    plans = [str(call.args.get("plan") or "") for call in blocks if call.name == EXIT_PLAN]
+    return {"exists": True, "content": plans[-1]} if plans else {"exists": False}
+
+
+def _exported(data: Any, writer: EventWriter) -> dict[str, Any]:
+    return {"text": str(data or ""), "default_filename": f"conversation-{writer.out.session}.md"}
+
+
+def file_content(data: Any, encoding: str) -> dict[str, Any]:
+    file = data if isinstance(data, FileContent) else FileContent("", b"")
+    fields = {"absPath": file.path, **({"truncated": True} if file.truncated else {})}
+    if encoding == "base64":
+        return {"contents": b2a_base64(file.data, newline=False).decode(), **fields, "encoding": "base64"}
+    text = file.data.decode(errors="replace")
+    return {"contents": text, **fields, "lossy": text.encode() != file.data}
 
 
 def _skills(data: Any, writer: EventWriter) -> dict[str, Any]:
@@ -151,10 +184,18 @@ QUERIES: dict[type[control.Request], Callable[[Any, EventWriter], dict[str, Any]
     control.ListModels: _models,
     control.ListPermissionRules: _rules,
     control.GetBinaryVersion: _version,
-    control.McpReadResource: _as_it_is,
-    control.GetTaskOutput: _as_it_is,
-    control.GenerateSessionTitle: _as_it_is,
-    control.SideQuestion: _as_it_is,
-    control.FileSuggestions: _as_it_is,
-    control.ReadFile: _as_it_is,
+    control.GetTaskOutput: _task_output,
+    control.GetPlan: _plan,
+    control.ExportConversation: _exported,
 }
+FIXED: dict[type[control.Request], dict[str, Any]] = {
+    control.ForkConversation: {
+        "forked": False,
+        "error": "start another engine with --resume ID --fork-session",
+        "reason": "unsupported",
+    },
+    control.MoveToBackground: {"backgrounded": False},  # a call that runs cannot be moved
+    control.ReloadOutputStyles: {"available_output_styles": ["default"]},
+    control.SetHasSubscribers: {},
+}
+"""Answers that are always the same."""

@@ -9,7 +9,7 @@ The sender of a request chooses its `request_id`; the response repeats it.
 # ruff: noqa: N815  (the wire has names in both styles)
 from typing import Annotated, Any
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from polylect.dialects.claude.frames.turn import Frame, Mode, Opaque
 from polylect.dialects.schema import one_of
@@ -211,6 +211,41 @@ class FileSuggestions(Request, frozen=True, kw_only=True, tag="file_suggestions"
 
 class ReadFile(Request, frozen=True, kw_only=True, tag="read_file"):
     path: str
+    max_bytes: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
+    encoding: Annotated[str, one_of("utf-8", "base64")] = ""
+
+
+class SeedReadState(Request, frozen=True, kw_only=True, tag="seed_read_state"):
+    """The host has seen that a file was read: it may be edited unless it has changed since. `mtime` is in ms."""
+
+    path: str
+    mtime: float
+
+
+class GetPlan(Request, frozen=True, kw_only=True, tag="get_plan"):
+    pass
+
+
+class ExportConversation(Request, frozen=True, kw_only=True, tag="export_conversation"):
+    pass
+
+
+class ForkConversation(Request, frozen=True, kw_only=True, tag="fork_conversation"):
+    pass
+
+
+class MoveToBackground(Request, frozen=True, kw_only=True, tag="background_tasks"):
+    """The calls that the turn waits for, or this one, should go on in the background."""
+
+    tool_use_id: str | UnsetType = UNSET
+
+
+class ReloadOutputStyles(Request, frozen=True, kw_only=True, tag="reload_output_styles"):
+    pass
+
+
+class SetHasSubscribers(Request, frozen=True, kw_only=True, tag="set_has_subscribers"):
+    has_subscribers: bool | None = None
 
 
 class EndSession(Request, frozen=True, kw_only=True, tag="end_session"):

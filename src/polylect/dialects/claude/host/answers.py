@@ -4,12 +4,21 @@
 the caller.
 """
 
+from binascii import a2b_base64
 from collections.abc import Callable
 from typing import Any, Literal
 
 from polylect.dialects.claude.frames.lenient import Object, inner, objects, text, whole, words
-from polylect.dialects.claude.permissions import rule_of
-from polylect.vocab.answers import ContextPart, ContextReport, ModelCard, Rewound, ServerCard
+from polylect.dialects.claude.permissions import entry_of, rule_of
+from polylect.vocab.answers import (
+    ContextPart,
+    ContextReport,
+    FileContent,
+    ModelCard,
+    Rewound,
+    ServerCard,
+    TaskOutput,
+)
 from polylect.vocab.content import Rule
 
 _STATES: dict[str, Literal["connected", "failed", "pending", "disabled"]] = {
@@ -56,7 +65,8 @@ def _rules(response: Object) -> tuple[Rule, ...]:
     rules = []
     for row in rows:
         try:
-            rules.append(rule_of(row, text(row, "behavior") or text(row, "ruleBehavior"), ""))
+            entry = row if "toolName" in row else entry_of(text(row, "rule"))
+            rules.append(rule_of(entry, text(row, "behavior") or text(row, "ruleBehavior"), ""))
         except ValueError:
             continue
     return tuple(rules)
@@ -74,12 +84,28 @@ def _conversation_rewound(response: Object) -> Rewound:
     return Rewound(prompt=text(response, "prefillText"))
 
 
+def _task_output(response: Object) -> TaskOutput:
+    return TaskOutput(text(response, "output"), whole(response, "total_bytes"), response.get("truncated") is True)
+
+
+def _file(response: Object) -> FileContent:
+    contents = text(response, "contents")
+    try:
+        data = a2b_base64(contents) if response.get("encoding") == "base64" else contents.encode()
+    except ValueError as error:
+        raise Declined(f"the content of the file cannot be decoded: {error}") from None
+    return FileContent(text(response, "absPath"), data, response.get("truncated") is True)
+
+
 _ANSWERS: dict[str, Callable[[Object], Any]] = {
     "get_context_usage": _context,
     "mcp_status": _servers,
     "list_models": _models,
     "list_permission_rules": _rules,
     "get_binary_version": lambda response: text(response, "version"),
+    "get_task_output": _task_output,
+    "read_file": _file,
+    "export_conversation": lambda response: text(response, "text"),
     "rewind_files": _rewound,
     "rewind_conversation": _conversation_rewound,
     **dict.fromkeys(

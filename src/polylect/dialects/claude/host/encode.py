@@ -100,6 +100,7 @@ def _block(attachment: Attachment) -> shapes.ImageBlock | shapes.DocumentBlock |
 def configure(command: Configure) -> list[Request]:
     settings = {key: value for key, value in command.settings.items() if value is not None}
     requests = [say(settings.pop(key)) for key, say in _SETTINGS.items() if key in settings]
+    requests += [control.SeedReadState(path=path, mtime=at) for path, at in settings.pop("seen", {}).items()]
     if thinking := {key: settings.pop(key) for key in _THINKING if key in settings}:
         requests.append(_thinking(thinking))
     if other := [key for key in settings if key in _HELD_BY_FLAGS]:
@@ -202,7 +203,10 @@ _QUERIES: dict[str, Callable[[Object], Request]] = {
     ),
     "side_question": lambda args: control.SideQuestion(question=args["question"]),
     "file_suggestions": lambda args: control.FileSuggestions(query=args.get("query", "")),
-    "file": lambda args: control.ReadFile(path=args["path"]),
+    "file": lambda args: control.ReadFile(
+        path=args["path"], max_bytes=args.get("most") or msgspec.UNSET, encoding="base64"
+    ),
+    "transcript": lambda args: control.ExportConversation(),
 }
 
 
