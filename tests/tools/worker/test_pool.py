@@ -13,7 +13,9 @@ from attacks.test_link_races import KINDS
 from doubles_tools import FolderContext, processes_with, use, watched, with_worker
 from machine import PATIENCE
 from polylect.tools.process.custody import Custody
+from polylect.tools.process.programs import find_program
 from polylect.tools.sandbox import Sandbox
+from polylect.tools.sandbox import sandbox as sandbox_module
 from polylect.tools.standard import standard_tools
 from polylect.tools.worker.pool import WorkerPool
 from polylect.tools.worker.timeout_error import WorkerTimeout
@@ -210,6 +212,40 @@ def test_a_request_that_needs_too_much_memory_fails_alone(tmp_path: Path) -> Non
         assert await yard.read() == "     1\thello"
 
     talk(tmp_path, conversation)
+
+
+# Which sandbox there is.
+
+
+def first_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bwrap: str) -> tuple[Sandbox, list[str]]:
+    """The sandbox after a first call where this script is bubblewrap, and the commands that it was started with."""
+    programs, work, log = tmp_path / "programs", tmp_path / "work", tmp_path / "log"
+    for folder in (programs, work):
+        folder.mkdir()
+    (programs / "bwrap").write_text(f'#!/bin/sh\nfor last; do :; done; echo "$last" >> {log}\n{bwrap}\n')
+    (programs / "bwrap").chmod(0o755)
+    monkeypatch.setattr(sandbox_module, "_PROGRAM_FOLDERS", f"{programs}:")
+    (work / "a.txt").write_text("hello\n")
+    sandbox = Sandbox(env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]})
+    assert use(with_worker(FolderContext(work), sandbox), "Read", file_path="a.txt").output == "     1\thello"
+    return sandbox, log.read_text().splitlines()
+
+
+@pytest.mark.skipif("bwrap" not in KINDS, reason="bubblewrap does not work here")
+def test_the_first_worker_shows_that_bubblewrap_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other process has to try it."""
+    sandbox, commands = first_read(tmp_path, monkeypatch, f'exec {find_program("bwrap", os.environ)} "$@"')
+    assert sandbox.kind == "bwrap"
+    assert len(commands) == 1
+
+
+def test_where_bubblewrap_does_not_work_another_sandbox_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox, commands = first_read(tmp_path, monkeypatch, "echo no >&2; exit 1")
+    assert sandbox.kind in ("landlock", "none")
+    assert "bubblewrap does not work here: no" in sandbox.why
+    assert commands[1:] == [":", ":"]
 
 
 # What a person approved.

@@ -1,8 +1,8 @@
 """Confines commands (P4): by bubblewrap where it works, else by Landlock, else not at all.
 
 A command may write in the workspace, in granted folders, in caches and in temporary folders. It may read everything
-else but the usual places of secrets. What the machine supports is tried out before the first command. If the settings
-require something that it does not support, no command runs.
+else but the usual places of secrets. What the machine supports is tried out before the first command, or shown by the first
+worker. If the settings require something that it does not support, no command runs.
 
 Bash, hooks and the worker pool call `Sandbox.argv`, which returns the command line of the confined command.
 """
@@ -129,6 +129,14 @@ class Sandbox:
             ]
             self._found_places = opened, HiddenPlaces(hidden, self._env)
         return self._found_places
+
+    def expects_bwrap(self, workspace: str) -> bool:
+        """Whether `confine` uses bubblewrap though nothing has shown yet that it works."""
+        return self.kind is None and self.mode in ("auto", "bwrap") and bool(self._bwrap(workspace))
+
+    def confirm_bwrap(self) -> None:
+        """A process runs in bubblewrap as `confine` starts it: so `detect` need not try it."""
+        self.kind = self.kind or "bwrap"
 
     async def detect(self, workspace: str, processes: Processes) -> None:
         """Try out, once, which sandbox this machine supports. The places of the settings play no part in it: where they

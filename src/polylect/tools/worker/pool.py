@@ -10,9 +10,8 @@ import asyncio
 import os
 import socket
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from polylect.system.threads import run_in_thread
@@ -29,6 +28,7 @@ from polylect.vocab.ports import FileState
 MOST_WORKERS = 4
 START_ANOTHER_AFTER = 0.02
 """Seconds that a request waits for a busy worker before another one is started. Most requests take less time."""
+START_TIMEOUT = 10.0
 TIMEOUT = 30.0
 _CHUNK = 256 * 1024
 
@@ -72,9 +72,9 @@ class WorkerPool:
 
     async def detect_sandbox(self) -> None:
         """Find out which sandbox there is. Where the one of the settings cannot be had, the calls themselves fail."""
-        if self._sandbox is not None:
+        if self._sandbox is not None and self._sandbox.kind is None:
             with suppress(ToolError):
-                await self._sandbox.detect(self._roots[0], self._custody)
+                self._release(await self._acquire())
 
     def _hidden_now(self, roots: Sequence[str]) -> set[str]:
         """What a sandbox hides in these folders if it is created now. An older one may not hide all of it."""
@@ -119,7 +119,7 @@ class WorkerPool:
             raise WorkerTimeout(timeout) from None
         except (_WorkerGone, ValueError):
             self._drop(worker)
-            raise ToolError(f"The process that does this was ended. {worker.stderr_summary()}".rstrip()) from None
+            raise worker.ended_error() from None
         except BaseException:
             self._drop(worker)
             raise
@@ -267,52 +267,53 @@ class _WorkerGone(Exception):
 class _Worker:
     """One process and the socket to it. One request at a time."""
 
-    def __init__(self, near: socket.socket) -> None:
+    def __init__(self, near: socket.socket, hidden: Collection[str]) -> None:
         self._socket = near
         self._loop = asyncio.get_running_loop()
-        self._child: Any = None
-        self._hidden: set[str] = set()
+        self._child: OpenChild | None = None
+        self._hidden = set(hidden)
         self._stderr = b""
 
     @classmethod
     async def start(cls, custody: Custody, sandbox: Sandbox | None, roots: Sequence[str]) -> "_Worker":
-        near, far = socket.socketpair()
-        worker = cls(near)
-        near.setblocking(False)
-        try:
-            with far:
-                worker._child = await worker._open(custody, sandbox, roots, far.fileno())
-        except BaseException:
-            near.close()
-            raise
-        return worker
-
-    async def _open(self, custody: Custody, sandbox: Sandbox | None, roots: Sequence[str], stdin: int) -> OpenChild:
-        """Start the process. Before the first one it is unknown which sandbox works here: while that is tried out, the
-        process is started in the most likely one, and again if that was wrong."""
+        """Start a worker. The first one shows whether bubblewrap works here; where it does not, another sandbox is
+        looked for."""
         program = own_program("worker.program")
-        env = {key: os.environ[key] for key in ("LD_LIBRARY_PATH",) if key in os.environ}
-        start = partial(custody.open, cwd="/", env=env, on_error_output=self._note, stdin=stdin)
         if sandbox is None:
-            return await start(program)
+            return await cls._launch(custody, program)
         custody.prepare()
         fence = sandbox.fence(roots[0], roots)
-        self._hidden = set(fence.hidden)
-        detection = asyncio.ensure_future(sandbox.detect(roots[0], custody))
-        try:
-            likely = sandbox.confine(program, fence, roots[0])
-            child = None
+        if sandbox.expects_bwrap(roots[0]):
             with suppress(ToolError):
-                child = await start(likely)
-            await detection
-            argv = sandbox.confine(program, fence, roots[0])
-            if child and argv == likely:
-                return child
-            if child:
-                child.kill()
-            return await start(argv)
-        finally:
-            detection.cancel()
+                worker = await cls._launch(custody, sandbox.confine(program, fence, roots[0]), fence.hidden)
+                sandbox.confirm_bwrap()
+                return worker
+        await sandbox.detect(roots[0], custody)
+        return await cls._launch(custody, sandbox.confine(program, fence, roots[0]), fence.hidden)
+
+    @classmethod
+    async def _launch(cls, custody: Custody, argv: Sequence[str], hidden: Collection[str] = ()) -> "_Worker":
+        """Start this process and return once it serves. Raises ToolError if it ends before that or takes too long."""
+        near, far = socket.socketpair()
+        near.setblocking(False)
+        worker = cls(near, hidden)
+        env = {key: os.environ[key] for key in ("LD_LIBRARY_PATH",) if key in os.environ}
+        try:
+            with far:
+                worker._child = await custody.open(
+                    argv, cwd="/", env=env, on_error_output=worker._note, stdin=far.fileno()
+                )
+            async with asyncio.timeout(START_TIMEOUT):
+                greeting = await worker._loop.sock_recv(near, len(protocol.GREETING))
+            if greeting != protocol.GREETING:
+                raise worker.ended_error()
+        except (TimeoutError, ConnectionError):
+            worker.kill()
+            raise worker.ended_error() from None
+        except BaseException:
+            worker.kill()
+            raise
+        return worker
 
     def hides(self, paths: set[str]) -> bool:
         """Whether its sandbox hides all of these paths."""
@@ -369,9 +370,10 @@ class _Worker:
         if self._child:
             self._child.kill()
 
-    def stderr_summary(self) -> str:
-        """The end of what it printed, which says why it died."""
-        return self._stderr.decode(errors="replace").strip().rpartition("\n")[2][:500]
+    def ended_error(self) -> ToolError:
+        """For the model, with the end of what the process printed, which says why it died."""
+        printed = self._stderr.decode(errors="replace").strip().rpartition("\n")[2][:500]
+        return ToolError(f"The process that does this was ended. {printed}".rstrip())
 
     def _note(self, data: bytes) -> None:
         self._stderr = (self._stderr + data)[-4096:]

@@ -43,6 +43,7 @@ def main() -> None:
     _limit_memory()
     channel = _socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # children of operations must not hold the channel
+    _send(channel, protocol.GREETING)
     while request := _receive(channel):
         message, data, files = request
         try:

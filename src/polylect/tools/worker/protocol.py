@@ -3,7 +3,8 @@
 A frame is 12 bytes of lengths, then a message, then bytes that are not text:
 
     engine to worker    {"operation": "read", "arguments": {...}}    descriptors come with the first byte
-    worker to engine    {"value": {...}}, or {"error": text, "kind": "tool" | "os" | "crash", "errno": number}
+    worker to engine    GREETING, once it serves
+                        {"value": {...}}, or {"error": text, "kind": "tool" | "os" | "crash", "errno": number}
 
 Requests travel in Python's own `marshal` format: the worker trusts the engine, and it runs the same interpreter. The
 engine does not trust the worker, so replies are JSON. The worker writes it without the package `json`, whose import
@@ -14,6 +15,7 @@ import marshal
 from _json import encode_basestring
 
 HEAD = 12
+GREETING = b"w"
 MOST_MESSAGE = 256 * 1024 * 1024
 MOST_DATA = 1024 * 1024 * 1024
 MOST_FILES = 4
