@@ -15,7 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from polylect.engine.agent import Agent, EngineCallbacks
-from polylect.engine.commands import host_capabilities, queries, resume_approval
+from polylect.engine.commands import host_capabilities, queries
 from polylect.engine.commands.background import LATER, BackgroundTasks, attempted
 from polylect.engine.commands.compact import CompactQueue
 from polylect.engine.commands.configure import BadSetting
@@ -27,11 +27,9 @@ from polylect.engine.commands.user_shell import UserShell
 from polylect.engine.context import attachments
 from polylect.engine.heartbeat import Heartbeat
 from polylect.engine.settings import Settings
-from polylect.engine.subagents.one_agent import OneAgent
 from polylect.engine.subagents.personas import described_by, find_personas
 from polylect.engine.subagents.spawn import RunningAgents, Spawn
 from polylect.engine.tools.exit_plan import ExitPlanMode
-from polylect.engine.tools.script import Script
 from polylect.engine.traces import Tracer
 from polylect.engine.turn.loop import MOST_REMINDERS
 from polylect.engine.turn.steering import STEER
@@ -79,12 +77,12 @@ class Engine:
         places = (os.path.expanduser("~"), self.settings.workspace)  # who may define agents and slash commands
         trusted = self.settings.trust_workspace
         personas = find_personas(places, trusted=trusted, fault=self.agent.reading_fault)
-        spawn = (OneAgent if self.settings.one_agent else Spawn)(
-            self.agent, personas, self._report, self.running_agents
-        )
+        spawn = _spawn_tool(self.settings)(self.agent, personas, self._report, self.running_agents)
         self.agent.tools[spawn.name] = spawn
         self.agent.tools[ExitPlanMode.name] = ExitPlanMode(self._leave_plan)
         if self.settings.script_tool:
+            from polylect.engine.tools.script import Script  # few have it
+
             self.agent.tools[Script.name] = Script()
         background = BackgroundTasks()
         self.context = context = CommandContext(
@@ -298,7 +296,11 @@ class Engine:
         return None
 
     def _answer(self, command: c.Answer) -> Failure | None:
-        return None if self.agent.asks.answer(command) else resume_approval.resume(self.context, command)
+        if self.agent.asks.answer(command):
+            return None
+        from polylect.engine.commands.resume_approval import resume  # only for questions of an earlier process
+
+        return resume(self.context, command)
 
     def _known_agents(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Adds agents that the host describes; returns the other settings."""
@@ -385,6 +387,14 @@ class Engine:
                 observed = self.agent.hooks.observe(self.agent.hook_context(), "DirectoryAdded", fields)
                 self.context.background.start(observed)
         return None
+
+
+def _spawn_tool(settings: Settings) -> type[Spawn]:
+    if not settings.one_agent:
+        return Spawn
+    from polylect.engine.subagents.one_agent import OneAgent  # few have it
+
+    return OneAgent
 
 
 _AT_ONCE = (c.Cancel, c.Answer, c.HostReply, c.HostSays)

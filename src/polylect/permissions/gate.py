@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from polylect.permissions import command_rules
 from polylect.permissions.rules import covers, in_family, names_host, names_tool, written
 from polylect.vocab.content import Category, Mode, Origin, Rule
 from polylect.vocab.tool_names import EXIT_PLAN, same_tool
@@ -114,7 +113,9 @@ def _applies_to(rule: Rule, call: ProposedCall) -> bool | None:
         case "prefix" | "command":
             if call.command is None or rule.tool not in ("", call.name):
                 return False
-            return command_rules.catches(rule, call.command)
+            from polylect.permissions.command_rules import catches  # with a parser: only for commands
+
+            return catches(rule, call.command)
 
 
 def _names(rule: Rule, call: ProposedCall) -> bool:
@@ -178,7 +179,9 @@ def _by_command(call: ProposedCall, mode: Mode, rules: Sequence[Rule]) -> Verdic
     rules = [rule for rule in rules if rule.kind in ("prefix", "command") and rule.tool in tools]
     if call.command is None or not rules:
         return Verdict("ask", default_reason)
-    why = command_rules.why_not(call.command, command_rules.commands_in(call.command), rules)
+    from polylect.permissions.command_rules import commands_in, why_not
+
+    why = why_not(call.command, commands_in(call.command), rules)
     return Verdict("ask", f"{default_reason}: {why}") if why else Verdict("allow", "rules allow every command in it")
 
 

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal
 
-from polylect.permissions.command_rules import BLANKS, prefix_words
 from polylect.vocab.content import Category, Rule
 from polylect.vocab.tool_names import own_name
 from polylect.wire.lazy_regex import pattern
@@ -83,6 +82,8 @@ def split(text: str) -> list[str]:
 
 
 def _command(text: str, content: str, effect: Effect) -> Rule:
+    from polylect.permissions.command_rules import BLANKS, prefix_words  # with a parser: only for rules of commands
+
     prefix = content.strip(BLANKS).endswith((":*", " *"))
     if prefix and not prefix_words(content):
         raise BadRule(f"{text!r}: before the * there has to be a plain command, like Bash(git log:*)")
@@ -125,6 +126,8 @@ def written(rule: Rule) -> str:
         case "domain":
             return f"{rule.tool}(domain:{rule.value})"
         case "prefix":
+            from polylect.permissions.command_rules import prefix_words
+
             return f"{rule.tool or 'Bash'}({' '.join(prefix_words(rule.value))}:*)"
         case "command":
             return f"{rule.tool or 'Bash'}({rule.value})"

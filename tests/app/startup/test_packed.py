@@ -72,6 +72,22 @@ print(inspect.getsource(module.Engine)[:12], module.Engine.handle.__code__.co_fi
     assert run(made, IMPORT + program) == f"{engine / 'engine.py'} True True ['{engine}']\nclass Engine True\n"
 
 
+def test_functions_in_the_pack_have_no_docstrings(made: Path, tmp_path: Path) -> None:
+    """Classes keep theirs, and so does a function that uses the same text for something else."""
+    program = "print(asyncio.run.__doc__, polylect.engine.engine.Engine.handle.__doc__, bool(asyncio.Task.__doc__))"
+    assert run(made, IMPORT + program) == "None None True\n"
+    shutil.copytree(made / "polylect", tmp_path / "polylect")
+    (tmp_path / "polylect" / "same.py").write_text("def same():\n    'text'\n    return 'text', (lambda: 'x')()\n")
+    run(tmp_path, "from polylect.app.startup import packed; packed.pack()")
+    program = """
+from polylect.app.startup.packed import PackedImports
+with PackedImports():
+    import polylect.same
+print(type(polylect.same.__spec__.loader).__name__, polylect.same.same())
+"""
+    assert run(tmp_path, program) == "_Loader ('text', 'x')\n"
+
+
 def test_a_source_that_has_changed_counts(place: Path) -> None:
     with (place / "polylect" / "engine" / "engine.py").open("a") as source:
         source.write("\nCHANGED = 'yes'\n")

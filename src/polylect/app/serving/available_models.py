@@ -4,14 +4,17 @@ The settings of all providers are read when a host first asks. Changes in files 
 """
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from polylect.app.cli.models import ModelRow, models, unusable_reason
 from polylect.app.serving.open_provider import open_one, open_provider
 from polylect.app.startup import config
 from polylect.providers.check import describe, providers
 from polylect.providers.models import Catalogue
 from polylect.vocab.answers import ModelCard
 from polylect.vocab.ports import Provider
+
+if TYPE_CHECKING:
+    from polylect.app.cli.models import ModelRow
 
 
 class AvailableModels:
@@ -25,6 +28,8 @@ class AvailableModels:
 
     def cards(self) -> Sequence[ModelCard]:
         if self._cards is None:
+            from polylect.app.cli.models import models  # only for hosts that ask
+
             settings = self._all_settings()
             self._cards = tuple(
                 self._card(settings, row)
@@ -39,6 +44,8 @@ class AvailableModels:
             return open_provider(self._values, self._env)
         if provider not in providers():
             raise LookupError(f"there is no provider {provider!r}; providers are {', '.join(providers())}")
+        from polylect.app.cli.models import unusable_reason
+
         settings = self._all_settings()
         if reason := unusable_reason(settings, provider, self._env):
             raise LookupError(reason)
@@ -50,7 +57,7 @@ class AvailableModels:
             self._settings = config.gather(self._values, self._env, str(self._values["workspace"]), [])
         return self._settings
 
-    def _card(self, settings: config.Values, row: ModelRow) -> ModelCard:
+    def _card(self, settings: config.Values, row: "ModelRow") -> ModelCard:
         values = config.choose(settings, row.provider)
         return ModelCard(
             row.provider,

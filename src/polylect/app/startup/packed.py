@@ -38,6 +38,8 @@ FOLDER = os.path.join(os.path.dirname(PACKAGE), "__pycache__")
 _HEAD = 16
 """Bytes before the first part: where the index begins, and its checksum."""
 _SAMPLED = 32
+_IS_FUNCTION = 1
+"""A flag of code objects (CO_OPTIMIZED): neither a module nor the body of a class."""
 _LIBRARIES = frozenset({"msgspec", "httptools"})
 _EXIT_WAIT = 0.5
 """Seconds that an engine which ends waits for its pack: those who ask one thing start faster from then on as well."""
@@ -206,13 +208,33 @@ def _write(file: BinaryIO) -> None:
     parts: dict[str, Part] = {}
     begin = _HEAD
     for name, path in _modules():
-        now = os.stat(path)
-        code = marshal.dumps(SourceFileLoader(name, path).get_code(name))
+        now, whole = os.stat(path), SourceFileLoader(name, path).get_code(name)
+        code = marshal.dumps(whole and _without_docstrings(whole))
         codes.append(code)
         parts[name] = (path, now.st_mtime_ns, now.st_size, begin, len(code), _checksum(code))
         begin += len(code)
     index = marshal.dumps(parts)
     file.writelines([begin.to_bytes(8, "little"), _checksum(index), *codes, index])
+
+
+def _without_docstrings(code: CodeType) -> CodeType:
+    """The code without the docstrings of functions, which nobody reads in an engine: half a MiB of its memory.
+
+    Those of classes stay: they are part of what models are told of tools, and `dataclasses` makes one where none is.
+    """
+    first, *others = code.co_consts or (None,)
+    if isinstance(first, str) and code.co_flags & _IS_FUNCTION and code.co_name[0] != "<" and not _loads_first(code):
+        first = None
+    constants = [_without_docstrings(one) if isinstance(one, type(code)) else one for one in (first, *others)]
+    return code.replace(co_consts=tuple(constants))
+
+
+def _loads_first(code: CodeType) -> bool:
+    """Whether an instruction uses the first constant, so that it is not only the docstring."""
+    from opcode import hasconst
+
+    instructions = zip(code.co_code[::2], code.co_code[1::2], strict=True)
+    return any(operation in hasconst and argument == 0 for operation, argument in instructions)
 
 
 def _modules() -> Iterator[tuple[str, str]]:

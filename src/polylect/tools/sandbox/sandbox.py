@@ -1,8 +1,8 @@
 """Confines commands (P4): by bubblewrap where it works, else by Landlock, else not at all.
 
 A command may write in the workspace, in granted folders, in caches and in temporary folders. It may read everything
-else but the usual places of secrets. What the machine supports is tried out before the first command, or shown by the first
-worker. If the settings require something that it does not support, no command runs.
+else but the usual places of secrets. What the machine supports is tried out before the first command, or shown by the
+first worker. If the settings require something that it does not support, no command runs.
 
 Bash, hooks and the worker pool call `Sandbox.argv`, which returns the command line of the confined command.
 """

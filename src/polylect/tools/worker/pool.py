@@ -30,6 +30,7 @@ START_ANOTHER_AFTER = 0.02
 """Seconds that a request waits for a busy worker before another one is started. Most requests take less time."""
 START_TIMEOUT = 10.0
 TIMEOUT = 30.0
+_FIRST = 16 * 1024
 _CHUNK = 256 * 1024
 
 
@@ -221,7 +222,7 @@ class WorkerPool:
 
     def _release(self, worker: "_Worker") -> None:
         """Give the worker to the next request. Without one, one worker stays and others are killed."""
-        if worker.ended or self._closed:
+        if self._closed or (self._waiting and worker.ended):
             return self._drop(worker)
         while self._waiting:
             waiter = self._waiting.popleft()
@@ -336,8 +337,7 @@ class _Worker:
         """Send a request and return the reply. Raises _WorkerGone, or ValueError for an invalid reply."""
         try:
             await self._send(frame, file)
-            body, data = protocol.lengths(bytes(await self._exactly(protocol.HEAD)))
-            whole = await self._exactly(body + data)
+            body, whole = await self._receive()
         except OSError as error:
             raise _WorkerGone from error
         with memoryview(whole) as view:
@@ -354,15 +354,24 @@ class _Worker:
         if sent < len(frame):
             await self._loop.sock_sendall(self._socket, memoryview(frame)[sent:])
 
-    async def _exactly(self, size: int) -> bytearray:
-        whole = bytearray(size)
-        view, at = memoryview(whole), 0
-        while at < size:
-            count = await self._loop.sock_recv_into(self._socket, view[at : at + _CHUNK])
-            if not count:
+    async def _receive(self) -> tuple[int, bytearray]:
+        """The length of the message, and the message with the bytes behind it. Most replies come in one piece."""
+        start = b""
+        while len(start) < protocol.HEAD:
+            if not (piece := await self._loop.sock_recv(self._socket, _FIRST)):
+                raise _WorkerGone
+            start += piece
+        body, data = protocol.lengths(start)
+        whole, at = bytearray(body + data), len(start) - protocol.HEAD
+        if at > len(whole):
+            raise ValueError("more than one reply")
+        whole[:at] = start[protocol.HEAD :]
+        view = memoryview(whole)
+        while at < len(whole):
+            if not (count := await self._loop.sock_recv_into(self._socket, view[at : at + _CHUNK])):
                 raise _WorkerGone
             at += count
-        return whole
+        return body, whole
 
     def kill(self) -> None:
         """At once, with all that it has started."""
