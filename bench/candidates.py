@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.engines import Candidate
 from bench.peers import PINS, CannotInstall, installed
-from bench.talks import Acp, Claude, Codex, JsonStream, Kimi, Omp, Pi
+from bench.talks import Acp, Claude, Codex, JsonStream, Kimi, Native, Omp, Pi
 
 _SERVER = "--provider anthropic --base-url {base_url} --model {model}"
 _STREAM = "--output-format stream-json --input-format stream-json --verbose --include-partial-messages"
@@ -30,6 +30,14 @@ def ours() -> list[Candidate]:
             JsonStream,
             f"{program} --json-stream {_SERVER}",
             f"{program} run Hello {_SERVER}",
+            files=rules,
+            ruled=ruled,
+            ours=True,
+        ),
+        Candidate(
+            "polylect native",
+            Native,
+            f"{program} --native {_SERVER}",
             files=rules,
             ruled=ruled,
             ours=True,

@@ -4,14 +4,16 @@ from typing import Literal, NamedTuple
 
 
 class Goal(NamedTuple):
-    """A figure's bound: a multiple of the best peer's, or of a figure of the floor, or just a number."""
+    """A figure's bound: a multiple of the best peer's, of the first engine's, of a figure of the floor, or a number."""
 
     figure: str
     way: Literal["most", "least"]
     bound: float
-    of: Literal["peer"] | tuple[str, str] | None = "peer"
+    of: Literal["peer", "first"] | tuple[str, str] | None = "peer"
     against: str = ""
     """The peers' figure that it is a multiple of, if not the same."""
+    engine: str = ""
+    """Whose figure it is; empty for the first engine."""
 
     def holds(self, value: float) -> bool:
         return value <= self.bound if self.way == "most" else value >= self.bound
@@ -30,4 +32,25 @@ GOALS = (
     Goal("20000 deltas, peak MiB", "most", 60.0, of=None),
     Goal("100000 deltas, peak MiB", "most", 60.0, of=None),
     Goal("tool turn ms", "most", 0.65),
+    *(
+        Goal(figure, "most", 1.05, of="first", engine="polylect native")
+        for figure in (
+            "ready ms",
+            "idle RSS MiB",
+            "first answer ms",
+            "spawn to request ms",
+            "prompt to request, warm ms",
+            "delta to line, warm ms",
+            "20000 deltas, CPU s",
+            "20000 deltas, peak MiB",
+            "100000 deltas, CPU s",
+            "100000 deltas, peak MiB",
+            "tool turn ms",
+            "10 engines, all ready ms",
+            "100 engines, all ready ms",
+            "100 engines, PSS of each MiB",
+        )
+    ),
+    Goal("20000 deltas, per s", "least", 0.95, of="first", engine="polylect native"),
+    Goal("100000 deltas, per s", "least", 0.95, of="first", engine="polylect native"),
 )

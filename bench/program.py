@@ -33,7 +33,8 @@ RESULTS = ROOT / "bench" / "results.json"
 PICTURE, PAGE = ROOT / "docs" / "performance.svg", ROOT / "docs" / "performance.md"
 QUICK = ("start", "ping", "one_shot", "prompts", "deltas", "flood_20000", "tool_turns")
 QUICK_PEERS = ("codex",)
-_ONLY_OURS = ("hundred", "embedded")
+_ONLY_OF = {"hundred": ("polylect", "polylect native"), "embedded": ("polylect",)}
+"""Measures that are not made of every engine."""
 _SLOW_SECONDS, _SLOW_ROUNDS = 8.0, 3
 """What takes longer than this is not done in every round."""
 _STAGGER = {"flood_100000": "flood_20000"}
@@ -53,7 +54,7 @@ class Plan(NamedTuple):
     slow: dict[tuple[str, str], float]
 
     def wants(self, candidate: Candidate, measure: str, number: int) -> bool:
-        if measure in _ONLY_OURS and candidate.name != self.candidates[0].name:
+        if candidate.name not in _ONLY_OF.get(measure, (candidate.name,)):
             return False
         if self.failed[candidate.name, measure] >= _FAILURES:
             return False
@@ -102,7 +103,7 @@ def _given(words: str) -> Candidate:
 
 def _plan(options: argparse.Namespace) -> Plan:
     failures: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    mine = ours()[:1] if options.quick else ours()
+    mine = ours()[:2] if options.quick else ours()
     names = options.peers if options.peers is not None else QUICK_PEERS if options.quick else PEERS
     candidates = [*mine, *options.peer]
     for name in names:

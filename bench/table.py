@@ -61,16 +61,21 @@ class Result(NamedTuple):
 
     def verdicts(self) -> Iterator[tuple[Goal, str, float]]:
         """Every goal that was measured, what it is a multiple of, and the value to hold against it."""
-        ours = self.engines.get(self.first, {})
+        first = self.engines.get(self.first, {})
         for goal in GOALS:
+            ours = self.engines.get(goal.engine or self.first, {})
             if goal.figure not in ours:
                 continue
             value, best = ours[goal.figure].median, self.best(goal.against or goal.figure)
             if goal.of is None:
                 yield goal, "", value
-            elif goal.of == "peer" and best:
-                yield goal, f"of {best[0]}{f' {goal.against}' if goal.against else ''}", value / best[1]
-            elif goal.of != "peer" and goal.of[0] in self.floors:
+            elif goal.of == "first":
+                if goal.figure in first:
+                    yield goal, f"of {goal.engine}, of {self.first}", value / first[goal.figure].median
+            elif goal.of == "peer":
+                if best:
+                    yield goal, f"of {best[0]}{f' {goal.against}' if goal.against else ''}", value / best[1]
+            elif goal.of[0] in self.floors:
                 yield goal, f"of {goal.of[0]}", value / self.floors[goal.of[0]][goal.of[1]].median
 
 

@@ -51,6 +51,17 @@ class OldJsonStream(JsonStream):
     key = "input"
 
 
+class Native(Talk):
+    """The wire of polylect's own vocabulary. Every line begins with a number, so marks name only what follows it."""
+
+    ping = b'{"type":"ping","ref":"first"}\n'
+    ready, pong = b',"type":"ready"', b',"type":"reply"'
+    text, end = b',"type":"text_delta"', b',"type":"turn_ended"'
+
+    def prompt(self, text: str, number: int) -> bytes:
+        return line({"type": "prompt", "turn": f"bench-{number}", "text": text})
+
+
 class Omp(Talk):
     ping = b'{"type":"get_state","id":"first"}\n'
     ready, pong = b'"type":"ready"', b'"command":"get_state"'
@@ -157,6 +168,7 @@ def line(frame: dict[str, Any]) -> bytes:
 TALKS: dict[str, type[Talk]] = {
     "json-stream": JsonStream,
     "json-stream-0.1": OldJsonStream,
+    "native": Native,
     "omp": Omp,
     "pi": Pi,
     "claude": Claude,

@@ -1,5 +1,7 @@
 """The figures of the way to a model, on every wire that the model server speaks: `python -m bench.wires [--rounds N]`.
 
+The host's wire is json-stream; `native` is Anthropic's wire to the model and the native one to the host.
+
 Prints a table and fails if a bound is missed. Run it on a quiet machine: everything shares its cores.
 """
 
@@ -59,8 +61,9 @@ def measure(scratch: Path, rounds: int) -> dict[str, Figures]:
 
 
 def wires(scratch: Path) -> Iterator[Candidate]:
-    polylect = ours()[0]
+    polylect, native = ours()[:2]
     yield polylect._replace(name="anthropic")
+    yield native._replace(name="native")
     chat = polylect._replace(name="chat", command=polylect.command.replace("--provider anthropic", "--provider openai"))
     yield chat
     settings = scratch / "responses.toml"

@@ -21,6 +21,7 @@ from polylect.vocab.events import (
     SettingChanged,
     Settled,
     TextDelta,
+    ThinkingDelta,
     TurnEnded,
     TurnStarted,
     UnknownEvent,
@@ -233,6 +234,21 @@ def test_a_command_that_is_too_long_is_refused() -> None:
     assert reply.failure
     assert reply.failure.code == "too_long"
     assert host.data_to_send() == b""
+
+
+@pytest.mark.parametrize("text", ["plain", "", 'a "b" \\ \n \x01', "Grüße 世界", "a\u2028b", "\ud800"])
+@pytest.mark.parametrize("place", [{}, {"turn": "t"}, {"turn": 'ü"'}, {"turn": "t", "agent": "k"}, {"session": "s1"}])
+def test_texts_take_a_quick_way_to_the_same_lines(text: str, place: dict[str, str]) -> None:
+    side = engine()
+    side.send(Notice("before"))
+    side.send(TextDelta(text, **place))
+    side.send(ThinkingDelta(text, **place))
+    side.send(TextDelta(text, **place))
+    _, _, first, thinking, last = side.data_to_send().splitlines(keepends=True)
+    assert thinking == first.replace(b'3,"type":"text', b'4,"type":"thinking')
+    assert last == first.replace(b'"seq":3', b'"seq":5')
+    assert send(side, type="attach", after=2) == []
+    assert side.data_to_send() == first + thinking + last
 
 
 def test_a_delta_that_is_too_long_for_a_line_comes_in_pieces_and_whole() -> None:

@@ -22,6 +22,8 @@ from polylect.vocab.content import Failure
 from polylect.vocab.events import Event, Failed, Ready, Reply, SettingChanged, TextDelta, ThinkingDelta
 from polylect.wire import jsonl
 
+_encode = msgspec.json.Encoder().encode
+_SEQ, _TEXT = b'{"seq":', b',"type":"text_delta","text":'
 _LONG_DELTA = MAX_FRAME // 16
 """Characters of one delta. A longer one is written as several; escaped, a character has up to twelve bytes."""
 
@@ -42,11 +44,18 @@ class EngineSide(LineCodec[Command]):
         self._logs: defaultdict[str, EventLog] = defaultdict(EventLog)
         self._main = self._logs[""]
         self._out: list[bytes] = []
+        self._texts: list[bytes] = []
+        """Lines of `_main` that follow `_out` and are in no log yet: see `_send_text`."""
+        self._turn = ""
+        self._tail = b"}\n"
+        """The end of the line of a text of the turn `_turn`."""
 
     # The interface of a codec.
 
     def send(self, event: Event) -> list[Command]:
-        if isinstance(event, TextDelta | ThinkingDelta):
+        if type(event) is TextDelta:
+            self._send_text(event)
+        elif isinstance(event, ThinkingDelta):
             self._send_delta(event)
         elif isinstance(event, Ready) and not self._stream:
             self._send_head(event)
@@ -57,6 +66,7 @@ class EngineSide(LineCodec[Command]):
         return []
 
     def data_to_send(self) -> bytes:
+        self._flush_texts()
         data = b"".join(self._out)
         self._out.clear()
         return data
@@ -73,6 +83,25 @@ class EngineSide(LineCodec[Command]):
         return []
 
     # Events.
+
+    def _send_text(self, event: TextDelta) -> None:
+        """The most frequent event, so the plain case has a path of its own, which writes what `_write` would."""
+        text, log = event.text, self._main
+        if event.session or event.agent or event.unknown_fields or len(text) > _LONG_DELTA:
+            return self._send_delta(event)
+        if event.turn is not self._turn:
+            self._turn, self._tail = event.turn, _tail(event.turn)
+        log.last += 1
+        quoted = _encode(text) if text.isascii() else jsonl.dump(text)[:-1]
+        self._texts.append(b"".join((_SEQ, _encode(log.last), _TEXT, quoted, self._tail)))
+
+    def _flush_texts(self) -> None:
+        """Log texts and put them in line for sending. Comes before anything else is logged or sent."""
+        if texts := self._texts:
+            lines = b"".join(texts)
+            self._main.append(lines, len(texts))
+            self._out.append(lines)
+            texts.clear()
 
     def _send_delta(self, event: TextDelta | ThinkingDelta) -> None:
         if len(event.text) <= _LONG_DELTA:
@@ -96,6 +125,7 @@ class EngineSide(LineCodec[Command]):
         line = jsonl.dump(encodable)
         if len(line) > MAX_FRAME:
             line = line_limit.line(msgspec.to_builtins(encodable), MAX_FRAME - 32)
+        self._flush_texts()
         self._out.append(self._log(event.session).number(line))
 
     def _log(self, session: str) -> EventLog:
@@ -137,6 +167,7 @@ class EngineSide(LineCodec[Command]):
 
     def _attach(self, command: Attach) -> Failure | None:
         """Write again what the host has missed."""
+        self._flush_texts()
         log = self._log(command.session)
         if command.stream and command.stream != self._stream:
             how = "attach to it with after 0, or ask for the messages by a query"
@@ -149,6 +180,10 @@ class EngineSide(LineCodec[Command]):
             )
         self._out += lines
         return None
+
+
+def _tail(turn: str) -> bytes:
+    return (b',"turn":' + jsonl.dump(turn)[:-1] if turn else b"") + b"}\n"
 
 
 def _wire_command(fields: dict[str, Any], kind: type[WireCommand]) -> WireCommand:
