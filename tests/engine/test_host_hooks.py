@@ -197,6 +197,23 @@ def test_an_answer_that_makes_no_sense_is_told_and_a_no_from_a_guard(tmp_path: P
         assert notice.text.startswith("A hook of the host failed (PreToolUse): ")
 
 
+def test_a_call_that_should_be_deferred_is_denied_with_a_reason(tmp_path: Path) -> None:
+    defer = special("PreToolUse", permissionDecision="defer", permissionDecisionReason="ask Ann")
+    talk = hooked(tmp_path, "PreToolUse", defer, script(ECHO), Echo())
+    [finished] = talk.of(ToolFinished)
+    assert (finished.outcome, talk.of(Notice)) == ("denied", [])
+    assert finished.reason == "a hook wants to defer this call, which is not possible here: ask Ann"
+
+
+def test_fields_of_an_answer_that_have_no_effect_are_named_once(tmp_path: Path) -> None:
+    answer = {"terminalSequence": "x", "suppressOutput": True} | special("PostToolUse", classifierContext="y")
+    second = {**ECHO, "id": "c2"}
+    talk = hooked(tmp_path, "PostToolUse", answer, script(ECHO, second), Echo())
+    assert [event.text for event in talk.of(Notice)] == [
+        "Fields of a hook's answer have no effect here (PostToolUse): terminalSequence, classifierContext"
+    ]
+
+
 def test_a_message_for_the_person_is_shown(tmp_path: Path) -> None:
     talk = hooked(tmp_path, "PreToolUse", {"systemMessage": "look"}, script(ECHO), Echo())
     assert [event.text for event in talk.of(Notice)] == ["look"]
@@ -210,6 +227,13 @@ def test_what_came_of_a_call_is_told_and_can_be_changed(tmp_path: Path) -> None:
     talk = hooked(tmp_path, "PostToolUse", other, script(ECHO), Echo())
     assert hook_inputs(talk)[0]["tool_response"] == {"output": "x", "is_error": False}
     assert [event.output for event in talk.of(ToolFinished)] == ["y\n\nnote"]
+
+
+@pytest.mark.parametrize(("tool", "output"), [("Echo", "x"), ("mcp__calc__add", "y")])
+def test_the_output_of_a_server_has_a_field_of_its_own(tmp_path: Path, tool: str, output: str) -> None:
+    other = special("PostToolUse", updatedMCPToolOutput="y")
+    talk = hooked(tmp_path, "PostToolUse", other, script({**ECHO, "call": tool}), Echo(name=tool), mode="force")
+    assert [event.output for event in talk.of(ToolFinished)] == [output]
 
 
 def test_a_call_that_failed_has_a_moment_of_its_own(tmp_path: Path) -> None:

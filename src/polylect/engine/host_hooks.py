@@ -43,6 +43,7 @@ MOMENTS = (
     "Notification",
     *get_args(ObservedEvent),
 )
+_MOST_NAMED = 200
 _ANYTHING = re.compile(".*", re.DOTALL)
 
 
@@ -85,6 +86,8 @@ class HostHooks:
         self._opened = False
         self._names: dict[str, str] = {}
         """The names of agents by their ids."""
+        self._reported: set[str] = set()
+        """Fields of answers that the host was told about: each has no effect here."""
 
     def start(self, context: HookContext, *, resumed: bool) -> None:
         self._own.start(context, resumed=resumed)
@@ -206,14 +209,15 @@ class HostHooks:
     async def _ask(self, event: str, context: HookContext, row: Callbacks, params: dict[str, Any]) -> HookResult:
         try:
             output = await self._agent.host_calls.call("hook", params, context.emit, timeout=row.timeout or DEADLINE)
-            result = hook_format.parse_output(event, output)
+            result = hook_format.parse_output(event, output, str(params["input"].get("tool_name", "")))
         except (HostFault, ValueError) as fault:
             context.emit(Notice(f"A hook of the host failed ({event}): {fault}", "warning"))
             blocks = row.on_failure == "block" and event in _GUARDS
             return HookResult("deny", f"a hook of the host failed: {fault}") if blocks else HookResult()
         if message := hook_format.system_message(output or {}):
             context.emit(Notice(message, "warning"))
-        if hook_format.updates_permissions(output or {}):
-            text = "The updatedPermissions of a PermissionRequest hook have no effect here; its decision counts"
+        if ignored := [name for name in hook_format.ignored_fields(output or {}) if name not in self._reported]:
+            self._reported.update(ignored)
+            text = f"Fields of a hook's answer have no effect here ({event}): {', '.join(ignored)[:_MOST_NAMED]}"
             context.emit(Notice(text, "warning"))
         return result

@@ -113,7 +113,7 @@ class ShellHooks:
             raise HookFailed(f"exit status {end.code}{': ' if errors else ''}{errors}")
         if event == "PreToolUse" and _is_broken_json(bytes(output["out"])):
             return HookResult("deny", f"the hook {command!r} printed JSON that cannot be read, so the call is not run")
-        return parse_output(event, bytes(output["out"]))
+        return parse_output(event, bytes(output["out"]), str(fields.get("tool_name", "")))
 
     def _environment(self, workspace: str) -> dict[str, str]:
         """A hook runs in the workspace, but no program is found there by name, and no module of Python."""
@@ -137,10 +137,10 @@ def _is_broken_json(out: bytes) -> bool:
     return False
 
 
-def parse_output(event: str, out: bytes) -> HookResult:
-    """The decision of a command that ended with status 0."""
+def parse_output(event: str, out: bytes, tool: str = "") -> HookResult:
+    """The decision of a command that ended with status 0. `tool` is the name of the tool, if it is about a call."""
     try:
         fields = msgspec.json.decode(out, type=dict[str, Any])
     except msgspec.DecodeError:
         return HookResult(context=out.decode(errors="replace").strip() if event in _CONTEXT_EVENTS else "")
-    return hook_format.parse_output(event, fields)
+    return hook_format.parse_output(event, fields, tool)

@@ -21,9 +21,20 @@ _DECISIONS: dict[str, Literal["allow", "deny", "ask"]] = {
     "approve": "allow",
     "deny": "deny",
     "block": "deny",
+    "defer": "deny",
     "ask": "ask",
 }
 _STRENGTH = ("", "allow", "ask", "deny")
+_FIELDS = (
+    *("continue", "stopReason", "decision", "reason", "systemMessage", "suppressOutput", "hookSpecificOutput"),
+    *("async", "asyncTimeout"),
+)
+"""Fields of an output that are obeyed. `suppressOutput` is about a screen that is not ours."""
+_SPECIAL_FIELDS = (
+    *("hookEventName", "permissionDecision", "permissionDecisionReason", "updatedInput", "additionalContext"),
+    *("updatedToolOutput", "updatedMCPToolOutput", "decision", "suppressOriginalPrompt"),
+)
+"""The same of `hookSpecificOutput`. The message about a blocked prompt never has the prompt in it."""
 
 
 # Input.
@@ -87,12 +98,15 @@ def compaction_input(reason: str) -> dict[str, Any]:
 # Output.
 
 
-def parse_output(event: str, output: Any) -> HookResult:
+def parse_output(event: str, output: Any, tool: str = "") -> HookResult:
     """Returns what the output of a hook means.
+
+    A call that should be deferred is denied: there is no way here to end the turn and run the call later.
 
     Args:
         event: The name of the event, such as `PreToolUse`.
         output: The parsed JSON; None for a hook that printed nothing, or that answers later (`async`).
+        tool: The name of the tool, for an event about a call.
 
     Raises:
         ValueError: The output is no object, or a field of it has the wrong type. It is not ignored, because it may
@@ -106,7 +120,11 @@ def parse_output(event: str, output: Any) -> HookResult:
     decision = _decision(special.get("permissionDecision")) or decision
     stops = going is False
     reason = special.get("permissionDecisionReason") or output.get("reason") or output.get("stopReason")
+    if special.get("permissionDecision") == "defer":
+        reason = f"a hook wants to defer this call, which is not possible here{f': {reason}' if reason else ''}"
     args, new_output = special.get("updatedInput"), special.get("updatedToolOutput")
+    if new_output is None and tool.startswith("mcp__"):
+        new_output = special.get("updatedMCPToolOutput")
     if event == "PermissionRequest":
         answer = _object("decision", special.get("decision"))
         decision = _decision(answer.get("behavior")) or decision
@@ -145,12 +163,17 @@ def system_message(output: Mapping[str, Any]) -> str:
     return text if isinstance(text, str) else ""
 
 
-def updates_permissions(output: Mapping[str, Any]) -> bool:
-    """Returns whether the `output` of a PermissionRequest hook wants to change rules."""
-    match output:
-        case {"hookSpecificOutput": {"decision": {"updatedPermissions": updates}}}:
-            return bool(updates)
-    return False
+def ignored_fields(output: Mapping[str, Any]) -> list[str]:
+    """Returns the names of the fields in the `output` of a hook that have no effect here."""
+    special = _object("hookSpecificOutput", output.get("hookSpecificOutput"))
+    names = [
+        *(name for name in output if name not in _FIELDS),
+        *(name for name in special if name not in _SPECIAL_FIELDS),
+    ]
+    decision = special.get("decision")
+    if isinstance(decision, dict) and decision.get("updatedPermissions"):
+        names.append("updatedPermissions")
+    return names
 
 
 def merge(one: HookResult, two: HookResult) -> HookResult:
