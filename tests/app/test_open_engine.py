@@ -286,7 +286,7 @@ def test_nothing_of_the_user_is_read_unless_it_is_asked_for(home: Place) -> None
         async with Model({"Hello": [[text("Hi.")]]}) as model:
             async with open_engine(**claude(model, home.workspace)) as agent:
                 await agent.ask("Hello")
-            with pytest.raises(EngineDied, match=r"ANTHROPIC_API_KEY is not set.*settings=True reads it"):
+            with pytest.raises(EngineDied, match="no key: give api_key, or settings=True for ANTHROPIC_API_KEY"):
                 open_engine("anthropic")
             with pytest.raises(EngineDied, match=r"no model is configured.*settings=True"):
                 open_engine()
@@ -344,7 +344,7 @@ def test_importing_the_module_imports_no_engine() -> None:
     ("options", "expected"),
     [
         ({"provider": "antropic"}, "there is no provider 'antropic'; providers are scripted, anthropic"),
-        ({"provider": "anthropic"}, "ANTHROPIC_API_KEY is not set: set it or give api_key,"),
+        ({"provider": "anthropic"}, "no key: give api_key, or settings=True for ANTHROPIC_API_KEY"),
         ({"provider": "openai", "base_url": "http://localhost:1/v1"}, "no model is named: set model"),
         ({"provider": "anthropic", "api_key": "k", "base_url": "here"}, "base_url 'here' is not an address"),
         ({"provider": "scripted", "workspace": "/nowhere"}, "workspace /nowhere: there is no such folder"),
@@ -359,7 +359,14 @@ def test_importing_the_module_imports_no_engine() -> None:
         ({"provider": "scripted", "budget": -1}, "budget.max_cost_usd cannot be below zero"),
         ({"provider": "scripted", "resume": "latest"}, "resume needs sessions, and none are kept"),
         ({"provider": "scripted", "session": "s", "sessions": False}, "session needs sessions, and none are kept"),
-        ({"provider": "local", "model": "x", "limits": Limits(cost=1)}, "local"),
+        (
+            {"provider": "anthropic", "settings": True, "env": {}},
+            "KEY is not set: set it or give api_key",
+        ),
+        ({"provider": "bedrock", "env": {"HOME": "/"}}, "AWS_SECRET_ACCESS_KEY, or have a profile"),
+        ({"provider": "bedrock", "env": {"HOME": "/"}}, "(the environment counts only with settings=True, or as env)"),
+        ({"provider": "vertex", "api_key": "k", "env": {"HOME": "/"}}, "no Google project: give project"),
+        ({"api_key": "k"}, 'api_key does not say whose key it is: add provider, for one provider="anthropic"'),
     ],
 )
 def test_what_cannot_start_says_why_in_the_words_of_the_parameters(options: dict[str, Any], expected: str) -> None:

@@ -39,22 +39,26 @@ ENV = Env(now=now_ms, new_id=new_id)
 """The clock and the ids for a codec, which does no I/O."""
 Path = str | os.PathLike[str]
 Paths = Path | Sequence[Path]
-_NAMES = {
-    "model": "model",
-    "api_key": "api_key",
-    "base_url": "base_url",
-    "mode": "approval_mode",
-    "system_prompt": "system_prompt",
-    "max_turns": "max_turns",
-    "session": "session_id",
-    "resume": "resume",
+_KINDS: dict[str, Any] = {
+    **dict.fromkeys(("mode", "system_prompt", "session", "resume"), str),
+    "max_turns": int,
+    **settings_files.PROVIDER_SETTINGS,
 }
-"""Parameters that are settings, and the names that these have among the values of a start."""
-_LISTS = {"allow": "allow", "deny": "deny"}
-_PATHS = {"add_dir": "folders", "extensions": "extensions"}
+"""Parameters that are settings of one text, number or switch, and their types."""
+_LISTS = ("allow", "deny")
+_PATHS = ("add_dir", "extensions")
 _OTHERS = ("workspace", "sessions", "budget", "settings", "config", "env")
+_VALUE_NAMES = {"mode": "approval_mode", "session": "session_id", "add_dir": "folders"}
+"""What a parameter is called among the values of a start, where that is not its own name."""
 _PARAMETERS = {"session-id": "session", "extension": "extensions", "approval-mode": "mode", "max-budget-usd": "budget"}
 """What a flag that an error names is called here, where that is not its own name."""
+_NO_KEY = (r"(\w+) is not set: set it or give --api-key", r"no key: give api_key, or settings=True for \1")
+_REWORDED = (
+    ("set VERTEX_PROJECT_ID", "give project"),
+    ("Set POLYLECT_HOME to a folder you can write", "Name a folder you can write in sessions"),
+    ("--max-budget-usd, --budget of run", "limits"),
+    (r"--provider (\w+)", r'provider="\1"'),
+)
 _VARIABLE = re.compile(r"\b[A-Z]+_[A-Z_]+ is not set|set [A-Z]+_[A-Z_]+")
 _log = logging.getLogger(__name__)
 
@@ -201,11 +205,10 @@ async def _open(
 
 def _check_options(options: Mapping[str, Any]) -> None:
     """Raises InvalidType for a name that is no parameter, and for a setting of the wrong type."""
-    kinds: dict[str, Any] = {**dict.fromkeys(_NAMES, str), "max_turns": int, **settings_files.PROVIDER_SETTINGS}
-    known = (*kinds, *_LISTS, *_PATHS, *_OTHERS)
+    known = (*_KINDS, *_LISTS, *_PATHS, *_OTHERS)
     for name, value in options.items():
-        if name in kinds and not isinstance(value, kinds[name]):
-            raise InvalidType(f"{name} takes {settings_files.KIND_NAMES[kinds[name]]}, not {value!r}")
+        if name in _KINDS and not isinstance(value, _KINDS[name]):
+            raise InvalidType(f"{name} takes {settings_files.KIND_NAMES[_KINDS[name]]}, not {value!r}")
         if name not in known:
             from polylect.app.startup.nearest_word import hint  # only for an error
 
@@ -221,13 +224,14 @@ def _environment(env: Mapping[str, str] | None, *, from_files: bool) -> dict[str
 
 def _flags(options: Mapping[str, Any]) -> Values:
     """The parameters of `open_engine` as the flags of an engine process. Raises EngineDied."""
-    flags: Values = {name: options[name] for name in settings_files.PROVIDER_SETTINGS if name in options}
-    flags |= {_NAMES[name]: options[name] for name in _NAMES if name in options}
-    flags |= {_LISTS[name]: _each(options[name]) for name in _LISTS if name in options}
-    flags |= {
-        _PATHS[name]: [os.path.abspath(path) for path in _each(options[name])] for name in _PATHS if name in options
-    }
-    flags["workspace"] = os.fspath(options.get("workspace", "."))
+    flags: Values = {"workspace": os.fspath(options.get("workspace", "."))}
+    for name, value in options.items():
+        if name in _KINDS:
+            flags[_VALUE_NAMES.get(name, name)] = value
+        elif name in _LISTS:
+            flags[name] = _each(value)
+        elif name in _PATHS:
+            flags[_VALUE_NAMES.get(name, name)] = [os.path.abspath(path) for path in _each(value)]
     match options.get("config"):
         case None:
             pass
@@ -245,12 +249,12 @@ def _each(value: Any) -> list[Any]:
 def _session_flags(options: Mapping[str, Any]) -> Values:
     sessions = options.get("sessions", bool(options.get("settings")))
     if not isinstance(sessions, bool):
-        return {"sessions_root": os.path.abspath(sessions)}
+        return {"sessions_root": os.path.abspath(sessions), "sessions": True}
     if not sessions and (name := next((name for name in ("resume", "session") if options.get(name)), "")):
         raise cannot_start(f"{name} needs sessions, and none are kept: name their folder with sessions")
     if not sessions:
         return {"no_session": True}
-    usual = {} if options.get("settings") else {"sessions_root": sessions_root(dict(options.get("env") or os.environ))}
+    usual = {} if options.get("settings") else {"sessions_root": sessions_root(dict(options.get("env", os.environ)))}
     return usual | ({"sessions": True} if "sessions" in options else {})
 
 
@@ -267,12 +271,13 @@ def _budget_flags(budget: float | Mapping[str, Any] | None) -> Values:
 
 
 def _in_python_words(error: Exception, *, from_files: bool = True) -> EngineDied:
-    """The same error with parameters instead of flags."""
-    text = str(error).replace("--max-budget-usd, --budget of run", "limits")
-    text = text.replace("--provider scripted", 'provider="scripted"')
+    """The same error in the words of the parameters, and not of flags and variables that are not read."""
+    text = str(error)
+    for pattern, words in _REWORDED if from_files else (_NO_KEY, *_REWORDED):
+        text = re.sub(pattern, words, text)
     text = re.sub(r"--([a-z][a-z-]+)", lambda flag: _PARAMETERS.get(flag[1], flag[1].replace("-", "_")), text)
     if not from_files and _VARIABLE.search(text):
-        text += " (settings=True reads it from the environment)"
+        text += " (the environment counts only with settings=True, or as env)"
     return EngineDied(text)
 
 
