@@ -14,6 +14,7 @@ from peers.programs import drive, path_with
 from polylect.host import (
     Agent,
     Ask,
+    EngineDied,
     Event,
     Notice,
     Refused,
@@ -23,6 +24,7 @@ from polylect.host import (
     TextDelta,
     ToolCalled,
     ToolFinished,
+    ToolStarted,
 )
 from polylect.vocab.commands import Grant
 from polylect.vocab.content import Usage
@@ -69,10 +71,10 @@ def test_turns_have_their_usage_and_a_cost_that_nobody_knows(talk: Callable[...,
     talk(two_turns)
 
 
-def test_what_repeats_a_call_or_a_result_is_no_notice(talk: Callable[..., None]) -> None:
+def test_what_repeats_a_call_a_result_or_a_notice_is_no_notice(talk: Callable[..., None]) -> None:
     async def calls(agent: Agent) -> None:
-        events = await answered(agent, "run echo one ; say done")
-        assert {event.text.split(" ")[0] for event in only(events, Notice)} == {"Crash", "No"}
+        events = await answered(agent, "run echo one ; say done") + await answered(agent, "say again")
+        assert [event.text.split(" ")[0] for event in only(events, Notice)] == ["crash", "No"]
         assert [event.args for event in only(events, ToolCalled)] == [{"command": "echo one"}]
         assert [event.output for event in only(events, ToolFinished)] == ["one\n"]
 
@@ -166,6 +168,21 @@ def test_after_a_stop_the_conversation_goes_on_in_a_new_session(talk: Callable[.
     talk(stop)
 
 
+def test_a_stop_inside_a_call_whose_result_comes_after_the_next_prompt(talk: Callable[..., None]) -> None:
+    async def stop(agent: Agent) -> None:
+        turn = agent.prompt("run sleep 600")
+        async for event in turn:
+            if isinstance(event, Ask):
+                await event.allow()
+            if isinstance(event, ToolStarted):
+                await turn.cancel()
+        assert turn.result.reason == "cancelled"
+        events = await answered(agent, "say on")
+        assert ([event.text for event in only(events, TextDelta)], only(events, ToolFinished)) == (["on"], [])
+
+    talk(stop)
+
+
 def test_after_a_kill_too(talk: Callable[..., None]) -> None:
     async def kill(agent: Agent) -> None:
         await agent.ask("say The word is plum")
@@ -185,9 +202,59 @@ def test_after_a_refused_key_too(talk: Callable[..., None]) -> None:
         failure = (await agent.prompt("fail 401")).failure
         assert failure is not None
         assert (failure.code, failure.owner, failure.retryable) == ("auth_required", "user", False)
-        assert "Assistant: The word is plum" in (await agent.ask("recall")).text
+        assert (await agent.ask("recall")).text == "say The word is plum | fail 401 | recall"
 
     talk(refuse)
+
+
+def test_after_a_rate_limit_too_and_the_limit_is_what_failed(talk: Callable[..., None]) -> None:
+    """The engine drops its key then, and reports that it has none."""
+
+    async def limit(agent: Agent) -> None:
+        session = agent.session
+        await agent.ask("say The word is plum")
+        failure = (await agent.prompt("fail 429")).failure
+        assert failure is not None
+        assert (failure.code, failure.owner, failure.retryable) == ("rate_limit", "provider", True)
+        assert (await agent.ask("recall")).text == "say The word is plum | fail 429 | recall"
+        assert agent.session == session
+
+    talk(limit)
+
+
+def test_the_cost_goes_on_where_an_engine_is_replaced(talk: Callable[..., None]) -> None:
+    async def limit(agent: Agent) -> None:
+        prompts = ("say one", "fail 429", "say two", "say three")
+        costs = [((await agent.prompt(prompt)).usage.cost, agent.cost) for prompt in prompts]
+        assert costs == [(0.5, 0.5), (0.0, 0.5), (0.5, 1.0), (0.5, 1.5)]
+
+    talk(limit, model="priced")
+
+
+def test_an_answered_question_is_finished_by_its_answer(talk: Callable[..., None]) -> None:
+    async def ask(agent: Agent) -> None:
+        events: list[Event] = []
+        async for event in agent.prompt("ask Which? ; ask Really? ; say done"):
+            events.append(event)
+            if isinstance(event, Ask):
+                await (event.answer("blue") if event.title == "Which?" else event.deny("no"))
+        finished = [(event.outcome, event.output, event.reason) for event in only(events, ToolFinished)]
+        assert finished == [("ok", "blue", ""), ("denied", "", "no")]
+        assert [type(event) for event in events if isinstance(event, ToolStarted | ToolFinished | TextDelta)] == [
+            ToolStarted, ToolFinished, ToolFinished, TextDelta,
+        ]  # fmt: skip
+
+    talk(ask)
+
+
+def test_a_start_that_fails_says_why_and_nothing_else(talk: Callable[..., None]) -> None:
+    async def nothing(agent: Agent) -> None:
+        raise AssertionError("it has started")
+
+    with pytest.raises(EngineDied) as caught:
+        talk(nothing, resume="nope")
+    why = "Engine failed to start: Invalid session ID 'nope': must be 6-40 hex characters"
+    assert str(caught.value) == f"the engine wayland-core has ended with exit code 1; it said: {why}"
 
 
 def test_a_stop_with_prompts_that_wait(talk: Callable[..., None]) -> None:

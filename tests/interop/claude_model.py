@@ -9,9 +9,10 @@ Step = list[Block]
 
 WAIT: Block = {"type": "wait"}
 """Nothing more comes until `go` is set."""
-REFUSE: Step = [{"type": "refuse"}]
+REFUSE: Step = [{"type": "refuse", "status": 403}]
 """The service says no, with 403: the text of a 400 has a file's name with the time in it, and omp tries again where it
 finds "500"."""
+REFUSE_KEY: Step = [{"type": "refuse", "status": 401}]
 
 
 def text(words: str) -> Block:
@@ -75,10 +76,10 @@ class Model:
         asked = json.loads(body)
         self.asked.append(asked)
         step = self._step(asked["messages"])
-        if step is REFUSE:
+        if step[0]["type"] == "refuse":
             told = b'{"type":"error","error":{"type":"permission_error","message":"that is too much"}}'
-            writer.write(b"HTTP/1.1 403 -\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(told))
-            writer.write(told)
+            writer.write(b"HTTP/1.1 %d -\r\ncontent-type: application/json\r\n" % step[0]["status"])
+            writer.write(b"content-length: %d\r\n\r\n%b" % (len(told), told))
             return
         writer.write(b"HTTP/1.1 200 -\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
         await self._reply(asked["model"], step, writer)

@@ -30,8 +30,8 @@ def say(**frame: object) -> None:
     sys.stdout.flush()
 
 
-def info(message: str) -> None:
-    say(type="info", msg_id="", message=message)
+def info(message: str, msg_id: str = "") -> None:
+    say(type="info", msg_id=msg_id, message=message)
 
 
 def flag(name: str) -> str:

@@ -1,30 +1,42 @@
 """A scripted peer that behaves as wayland-core 0.13.4 was seen to behave.
 
-Its quirks: a session whose turn was stopped, killed or refused by the model's service is interrupted, and refuses every
-later message; after a refused key it asks no model any more; modes and servers are refused unless its environment
+Its quirks: a session whose turn was stopped or killed is interrupted, and refuses every later message; after a refused
+key or a rate limit it drops its key, and asks no model any more; modes and servers are refused unless its environment
 allows them, mostly by an `info` only; a read outside the workspace is asked for with an `escalation`, and succeeds only
-if the folder is granted; a model without a price costs 0 with `priced` false; each call and its result are repeated by
-an `info`. `peek PATH` in a script is a read outside the workspace.
+if the folder is granted; an answered question has no `tool_result`; a model without a price costs 0 with `priced`
+false, which an `info` says at each request; each prompt, call and result has an `info` as well; stderr begins with
+remarks, and why a start failed is a frame on stdout.
+
+Two words more in a script: `peek PATH` is a read outside the workspace, `ask TEXT` a question with two options.
 """
 
 import os
+import re
 import sys
 import uuid
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from peers.peer import Commands, Frame, Memory, Stopped, flag, info, run_command, say, script
+from peers.peer import Commands, Frame, Memory, Stopped, flag, info, leave, run_command, say, script
 
 _MODES = ("default", "auto_edit", "force")
 _INTERRUPTED = (
     "Session persistence authority unavailable: session has an interrupted turn at journal cursor Some(7); "
     "resume, reconcile, or cancel it before starting a new message"
 )
-_NO_PRICE = "No published price for anthropic/mystery: cost is not counted"
-_NO_REPLAY = "Crash replay is off for this session"
+_NO_PRICE = "No published price for anthropic/mystery; the pre-flight reservation uses the anthropic list rate."
+_NO_REPLAY = "crash replay protection is OFF for this run: this host has no usable OS keyring"
+_REMARK = "notice: crash replay protection is OFF for this run."
+_NO_KEY = "Provider error: No API key. Set an api_key via --api-key, the config file, or an environment variable."
+_NO_ATTEMPT = (
+    "Provider error: Provider request was not attempted: primary circuit is open and no fallback is configured"
+)
+_LIMITED = "Provider stream failed (Rate limited, retry after 5000ms); retrying (attempt 1/2)…"
 _ASSISTANT = "active assistant identity is required for a runtime MCP declaration"
-_NO_GRANT = "path grant refused: the engine was started without --allow-host-path-grants"
+_NO_GRANT = "path grant refused: the local launcher did not opt in with --allow-host-path-grants"
+_OPT_IN = "an auto-approving mode (auto_edit/force) requires a local-operator opt-in"
+_SESSION_ID = re.compile(r"[0-9a-fA-F-]{6,40}")
 _CONTRACT = {"name": "wayland-desktop-core", "major": 1, "minor": 16, "generator": "wcore-desktop-contract-gen/16"}
 _POLICY = {"critical": True, "contract_version": "1.0", "revision": 0, "reason": "launch", "effective_at_unix_ms": 1,
            "policy": {"posture": "smart", "approvals": "prompt", "sandbox": "required"}}  # fmt: skip
@@ -35,11 +47,17 @@ class WaylandCore:
         self._memory = memory
         self._commands = Commands()
         self._mode = "default"
+        self._price = 0.5 if flag("--model") == "priced" else 0.0
+        self._cost = 0.0
+        """Of this process: what the session had cost before is forgotten."""
         self._calls = count(1)
         self._msg_id = ""
         self._window = True
-        self._has_key = True
+        self._service_faults: list[str] = []
+        """What each later request fails with, in order; the last one for good."""
         self._context: list[str] = []
+        self._late: Frame = {}
+        """The call that ran when its turn was stopped: its result comes later, at any time."""
         self._allowed: set[str] = set()
         """Tools that were allowed for good."""
         self._granted: list[str] = []
@@ -52,9 +70,12 @@ class WaylandCore:
             "effort_levels": [],
             "modes": list(_MODES),
             "current_mode": self._mode,
-            "mcp": True,
+            "mcp": False,
             "sub_agent_traces": True,
             "cost_attribution": True,
+            "plugins": True,
+            "user_model_backend": "local",
+            "memory_enabled": True,
         }
 
     def serve(self) -> None:
@@ -93,9 +114,12 @@ class WaylandCore:
             case {"type": "set_mode", "mode": mode} if mode != "default" and not os.environ.get(
                 "WAYLAND_ALLOW_WIRE_FORCE"
             ):
-                info(f"set_mode: '{mode}' refused: start with --force to allow it")
+                info(f"set_mode: '{mode}' refused — {_OPT_IN}")
+            case {"type": "set_mode", "mode": mode} if mode == self._mode:
+                info(f"mode unchanged: {mode}")
             case {"type": "set_mode", "mode": mode}:
                 self._mode = mode
+                say(type="execution_policy", **_POLICY)
                 info(f"mode updated: {mode}")
                 say(type="config_changed", capabilities=self.capabilities())
             case {"type": "set_config", "model": str(model)}:
@@ -135,42 +159,64 @@ class WaylandCore:
 
     def _turn(self, msg_id: str, content: str) -> None:
         self._msg_id = msg_id
-        if self._memory.state["interrupted"] or not self._has_key:
-            self._error("No API key for anthropic" if not self._has_key else _INTERRUPTED)
-            say(type="stream_end", msg_id=msg_id, finish_reason="error")
-            return
+        if self._memory.state["interrupted"]:
+            self._error(_INTERRUPTED)
+            if self._late:
+                say(type="tool_result", **self._late, status="error", output="cancelled", output_type="text")
+            return self._end_early("error")
         self._memory.save(prompts=[*self._memory.state["prompts"], content], interrupted=True)
-        info(_NO_REPLAY)
+        info(_NO_REPLAY, msg_id)
         say(type="stream_start", msg_id=msg_id)
         try:
             ends_well = self._play(script(content))
-        except Stopped:
-            say(type="stream_end", msg_id=msg_id, finish_reason="stop", usage={"input_tokens": 0, "output_tokens": 0})
-            return
-        self._end(ends_well)
+        except Stopped as stopped:
+            self._late = stopped.args[0] if stopped.args else {}
+            return self._end_early("stop")
+        self._memory.save(interrupted=False)
+        return self._end() if ends_well else self._end_early("error")
 
-    def _end(self, ends_well: bool) -> None:
+    def _end_early(self, finish_reason: str) -> None:
+        usage = {"input_tokens": 0, "output_tokens": 0}
+        say(type="stream_end", msg_id=self._msg_id, finish_reason=finish_reason, usage=usage)
+
+    def _end(self) -> None:
         requests = self._memory.state["requests"] + 1
-        if ends_well:
-            self._memory.save(interrupted=False, requests=requests)
-        row = {"turn": 1, "model": "mystery", "provider": "anthropic", "cost_usd": 0.0, "priced": False}
-        say(type="session_cost", session_id=self._memory.id, total_cost_usd=0.0, per_turn=[row])
-        usage = {"input_tokens": 11 * requests, "output_tokens": 7 * requests}
-        end: Frame = {"msg_id": self._msg_id, "finish_reason": "stop" if ends_well else "error", "usage": usage}
+        self._memory.save(requests=requests)
+        self._cost += self._price
+        row: Frame = {"turn": 1, "model": "mystery", "provider": "anthropic", "cost_usd": self._price}
+        row["priced"] = bool(self._price)
+        say(type="session_cost", session_id=self._memory.id, total_cost_usd=self._cost, per_turn=[row])
+        usage = {"input_tokens": 11 * requests, "output_tokens": 7 * requests, "active_window_percent": 2}
+        end: Frame = {"msg_id": self._msg_id, "finish_reason": "stop", "usage": usage}
         say(type="stream_end", **end, usage_delta={"input_tokens": 11, "output_tokens": 7}, agent_run_id="r")
+
+    def _fails_at_the_service(self, word: str, rest: str) -> bool:
+        """Whether the request of this part fails, for one because the key was dropped before."""
+        if self._service_faults:
+            say(type="provider_failure", failure="missing_api_key")
+            self._error(self._service_faults[0])
+            self._service_faults = self._service_faults[1:] or self._service_faults
+            return True
+        if word != "fail":
+            say(type="provider_attempt")
+            return False
+        if rest in ("401", "429"):
+            say(type="provider_attempt", failure=f"http_{rest}")
+            say(type="provider_failure", failure=f"http_{rest}")
+            self._service_faults = [_NO_KEY, _NO_ATTEMPT]
+        if rest == "429":
+            say(type="provider_retry", failure="http_429")
+            info(_LIMITED, self._msg_id)
+            return self._fails_at_the_service("say", "")
+        self._error(*(("Provider error: API error 401: no", "auth_required") if rest == "401" else (rest,)))
+        return True
 
     def _play(self, parts: list[tuple[str, str]]) -> bool:
         for word, rest in parts:
-            say(type="provider_attempt")
-            info(_NO_PRICE)
+            info(_NO_PRICE, self._msg_id)
+            if self._fails_at_the_service(word, rest):
+                return False
             match word:
-                case "fail" if rest == "401":
-                    self._has_key = False
-                    self._error("Provider error: 401 Unauthorized", "auth_required")
-                    return False
-                case "fail":
-                    self._error(rest)
-                    return False
                 case "wait":
                     say(type="text_delta", text="…", msg_id=self._msg_id)
                     while True:
@@ -179,6 +225,8 @@ class WaylandCore:
                     self._call("Bash", "exec", {"command": rest}, f"Execute: {rest}")
                 case "read":
                     self._call("Read", "info", {"file_path": rest}, f"Read {rest}")
+                case "ask":
+                    self._question(rest)
                 case "peek":
                     self._call("Read", "info", {"file_path": rest}, f"Read {rest}", boundary=True)
                 case "recall":
@@ -192,29 +240,52 @@ class WaylandCore:
         if frame["type"] not in ("message", "init_history", "add_mcp_server"):
             self._aside(frame)
 
+    def _question(self, text: str) -> None:
+        options = [{"label": label, "description": ""} for label in ("red", "blue")]
+        ids, args = self._ids(), {"question": text, "options": options}
+        tool: Frame = {"name": "AskUserQuestion", "category": "info", "args": args, "description": f"ask_user: {text}"}
+        info("Tool call: AskUserQuestion", self._msg_id)
+        answer = self._request(ids, tool)
+        if answer["type"] == "tool_deny":
+            say(type="tool_cancelled", **ids, reason=answer.get("reason", ""))
+            return info("[AskUserQuestion error] Tool denied", self._msg_id)
+        say(type="tool_running", **ids, tool_name="AskUserQuestion")
+        return info(f"[AskUserQuestion success] {answer['answer']}", self._msg_id)
+
+    def _ids(self) -> Frame:
+        return {"msg_id": self._msg_id, "call_id": f"call_{os.getpid()}_{next(self._calls)}"}
+
+    def _request(self, ids: Frame, tool: Frame) -> Frame:
+        call_id = ids["call_id"]
+        say(type="tool_request", **ids, tool=tool)
+        about = {"correlation_id": call_id, "reason": tool["category"], "context": tool["description"]}
+        say(type="approval_required", call_id=call_id, resume_token="", **about)
+        return self._answer(call_id)
+
     def _call(self, name: str, category: str, args: Frame, description: str, *, boundary: bool = False) -> None:
-        ids = {"msg_id": self._msg_id, "call_id": f"call_{os.getpid()}_{next(self._calls)}"}
+        ids = self._ids()
         tool: Frame = {"name": name, "category": category, "args": args, "description": description}
-        info(f"Tool call: {name}")
+        info(f"Tool call: {name}", self._msg_id)
         outside = boundary and not self._is_granted(args["file_path"])
         if outside or (category != "info" and self._mode != "force" and name not in self._allowed):
             target = args.get("file_path", "")
             escalation = {"kind": "path_boundary", "target": target, "access": "read"}
             escalation["suggested_root"] = str(Path(target).parent)
-            say(type="tool_request", **ids, tool=tool | ({"escalation": escalation} if outside else {}))
-            say(type="approval_required", call_id=ids["call_id"], resume_token="", reason=category, context=description)
-            answer = self._answer(ids["call_id"])
+            answer = self._request(ids, tool | ({"escalation": escalation} if outside else {}))
             if answer["type"] == "tool_deny":
                 say(type="tool_cancelled", **ids, reason=answer.get("reason", ""))
-                return info(f"[{name} error] Tool denied")
+                return info(f"[{name} error] Tool denied", self._msg_id)
             self._grant(name, answer.get("scope", "once"))
         else:
             say(type="call_announced", **ids, tool=tool)
         say(type="tool_running", **ids, tool_name=name)
         refused = boundary and not self._is_granted(args["file_path"])
-        status, output = ("error", "path is outside sandbox root") if refused else self._work(args)
+        try:
+            status, output = ("error", "path is outside sandbox root") if refused else self._work(args)
+        except Stopped:
+            raise Stopped({**ids, "tool_name": name}) from None
         say(type="tool_result", **ids, tool_name=name, status=status, output=output, output_type="text")
-        return info(f"[{name} {status}] {output}")
+        return info(f"[{name} {status}] {output}", self._msg_id)
 
     def _grant(self, name: str, scope: Any) -> None:
         match scope:
@@ -250,12 +321,16 @@ class WaylandCore:
 
 
 def main() -> None:
+    print(_REMARK, file=sys.stderr)
     resume, named = flag("--resume"), flag("--session-id")
-    memory = Memory(resume or named or str(uuid.uuid4()))
-    if bool(resume) != memory.path.exists():
-        error = {"code": "init_failed", "message": f"no such session, or one too many: {memory.id}", "retryable": False}
+    memory = Memory(resume or named or uuid.uuid4().hex[:12])
+    why = "" if _SESSION_ID.fullmatch(memory.id) else f"Invalid session ID '{memory.id}': must be 6-40 hex characters"
+    if not why and bool(resume) != memory.path.exists():
+        why = f"Session '{memory.id}' not found" if resume else f"Session ID '{memory.id}' already exists"
+    if why:
+        error = {"code": "init_failed", "message": f"Engine failed to start: {why}", "retryable": False}
         say(type="error", error=error)
-        raise SystemExit(1)
+        leave(f"Error: {why}", 1)
     memory.save()
     WaylandCore(memory).serve()
 

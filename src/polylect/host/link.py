@@ -17,7 +17,7 @@ from polylect.host.process import EngineProcess, Spawn, spawn
 from polylect.host.supported_commands import supports
 from polylect.system.clock_and_ids import new_id, now_ms
 from polylect.vocab.commands import Cancel, Command
-from polylect.vocab.events import Event, StepStarted, TextDelta, ThinkingDelta, TurnEnded
+from polylect.vocab.events import Event, Failed, Ready, StepStarted, TextDelta, ThinkingDelta, TurnEnded
 
 Tap = Callable[[Literal["in", "out"], bytes], None]
 """Sees the bytes of the wire: `in` to the engine, `out` from it."""
@@ -76,7 +76,8 @@ class Link(Protocol):
         """Ends the engine in bounded time and returns its exit code."""
 
     def death(self, what: str = "") -> EngineDied:
-        """Returns the error that says `what` happened to the engine, with the end of its stderr."""
+        """Returns the error that says `what` happened to the engine, with the end of its stderr. Of one that did not
+        start, the reason that it gave on the wire comes before that."""
 
 
 class ProcessLink:
@@ -111,6 +112,9 @@ class ProcessLink:
         self._process: EngineProcess | None = None
         self._text = 0
         """Characters that the engine has said in this step."""
+        self._ready = False
+        self._start_failure = ""
+        """What the engine said on its wire before it was ready: why it does not start."""
         self._what = "has ended"
         """What happened to the engine, for people."""
         self._closing: asyncio.Future[int] | None = None
@@ -133,7 +137,7 @@ class ProcessLink:
             hint = f"; to install it: {self._install}" if self._install and error.filename == self._argv[0] else ""
             raise EngineDied(f"{self._name} cannot be started: {error.strerror}: {error.filename}{hint}") from None
         self._process = await EngineProcess.around(child)
-        self._text = 0
+        self._text, self._ready, self._start_failure = 0, False, ""
         self._codec = self._make()
         for event in self._codec.start():
             on_event(event)
@@ -197,6 +201,10 @@ class ProcessLink:
                 self._text += len(event.text)
             elif isinstance(event, StepStarted | TurnEnded):
                 self._text = 0 if self._text <= _MOST_TEXT else self._text
+            elif isinstance(event, Ready):
+                self._ready = True
+            elif isinstance(event, Failed) and not self._ready:
+                self._start_failure = event.failure.message
             on_event(event)
         for line in self._codec.to_log():
             _log.warning("%s: %s", self._name, line)
@@ -220,6 +228,7 @@ class ProcessLink:
         if self._text > _MOST_TEXT:
             what = f"said more than {_MOST_TEXT} characters in one step and was ended,"
         code, words = (process.code, process.last_words) if process else (None, "")
+        words = words if self._ready else self._start_failure or words
         exit_code = f" with exit code {code}" if code is not None else ""
         last_words = f"; it said: {words}" if words else ""
         return EngineDied(f"the engine {self._name} {what}{exit_code}{last_words}", code, words)

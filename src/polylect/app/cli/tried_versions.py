@@ -19,13 +19,13 @@ class Tried(NamedTuple):
 
 
 _INTEROP = "tests/interop/test_omp_engines.py"
-_BY_HAND = "built from source and driven by hand; tests/peers behaves like it"
+_ON_PATH = "tests/interop/test_json_stream_engines.py"
 TRIED: dict[str, tuple[Tried, ...]] = {
     "claude": (Tried("2.1.325", "2026-11-16", "tests/interop/test_claude_engine.py"),),
     "omp": (Tried("13.19.0", "2026-11-16", _INTEROP), Tried("18.2.3", "2026-11-16", _INTEROP)),
     "pi": (Tried("0.73.1", "2026-11-16", _INTEROP), Tried("0.87.1", "2026-11-16", _INTEROP)),
-    "aionrs": (Tried("0.2.10", "2026-11-16", "tests/interop/test_json_stream_engines.py"),),
-    "wayland-core": (Tried("0.13.4", "2026-11-13", _BY_HAND),),
+    "aionrs": (Tried("0.2.10", "2026-11-16", _ON_PATH),),
+    "wayland-core": (Tried("0.13.4", "2026-11-16", _ON_PATH),),
 }
 
 

@@ -131,12 +131,13 @@ def _priced(row: dict[str, Any]) -> dict[str, Any]:
     return row if row.get("cost_usd") is not None else {**row, "cost_usd": 0.0, "priced": False}
 
 
-def cost_of(frame: optional.SessionCost) -> e.CostChanged:
-    """The cost is not known if a row has no price: engines then count 0 for it."""
+def cost_of(frame: optional.SessionCost, before: float | None) -> e.CostChanged:
+    """The cost is not known if a row has no price, for which engines count 0, or if it is not known what the session
+    had cost `before`, which the frame does not include."""
     rows = tuple(_row_of(row) for row in frame.per_turn)
     if any(row["cost_usd"] is None for row in rows):
         return e.CostChanged(Usage(), rows)
-    return e.CostChanged(Usage(cost=frame.total_cost_usd), rows)
+    return e.CostChanged(Usage(cost=None if before is None else before + frame.total_cost_usd), rows)
 
 
 def _row_of(row: optional.CostRow) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from polylect.dialects.jsonstream.frames.read import Bad, Unknown, read_command,
 from polylect.dialects.jsonstream.host import undocumented_events
 from polylect.dialects.jsonstream.host.decode import EventReader
 from polylect.dialects.jsonstream.versions import MAX_FRAME, VERSIONS, WIRE_MODES
+from polylect.dialects.provider_failures import provider_failure
 from polylect.vocab import commands as c
 from polylect.vocab import events as e
 from polylect.vocab.content import Failure, Rule, Usage
@@ -32,6 +33,8 @@ from polylect.wire import jsonl
 
 _DROPPED = Failure("dropped", "the engine dropped it without a word: it may not know one of the values", "engine")
 _KEY_REFUSED = ("auth_required", "auth_invalid")
+_KEY_DROPPED = re.compile(r"\bNo API key\b|\brequest was not attempted\b")
+"""How wayland-core reports that it has dropped its key and asks no model any more."""
 _REFUSED = re.compile(
     r"^set_mode: .*refused|^(?:path )?grant refused|"
     r"\b(?:thinking|effort|compaction): (?:ignored invalid|not supported|invalid)"
@@ -57,7 +60,7 @@ class HostSide(HostCodec):
     hold         send one prompt at a time: polylect queues prompts, aionrs and wayland-core drop them
     modes        modes of this engine beyond default, auto_edit and force: polylect has plan and dont_ask
     resumed      the session has a past, so the engine's totals begin with what was used before
-    approved, used_before   the `memory` of the host side that spoke with the engine before this one
+    approved, used_before, cost_before   the `memory` of the host side that spoke with the engine before this one
     """
 
     def __init__(
@@ -71,11 +74,13 @@ class HostSide(HostCodec):
         resumed: bool = False,
         approved: Collection[str] = (),
         used_before: Usage | None = None,
+        cost_before: float | None = 0.0,
     ) -> None:
         super().__init__(env, max_line, hold=hold)
         self._more_modes = {mode: mode for mode in modes}
         unknown = resumed and used_before is None
-        self._reader = EventReader(version=version, used_before=None if unknown else used_before or Usage())
+        used = None if unknown else used_before or Usage()
+        self._reader = EventReader(version=version, used_before=used, cost_before=cost_before)
         self._approved = set(approved)
         """Categories that were allowed for good, for engines that forget it."""
         self._context = ""
@@ -86,10 +91,12 @@ class HostSide(HostCodec):
         """Commands that the engine itself answers: their word and their ref, by the id they were sent with."""
         self._confirmations: list[_Confirmation] = []
         """Of commands that a `pong` confirms, in order."""
+        self._status = ""
+        """With what HTTP status the model's service last failed in this turn, if the engine says so."""
 
     def memory(self, *, new_session: bool) -> dict[str, Any]:
-        used = Usage() if new_session else self._reader.used_before
-        return {"approved": frozenset(self._approved), "used_before": used}
+        used, cost = (Usage(), 0.0) if new_session else (self._reader.used_before, self._reader.cost)
+        return {"approved": frozenset(self._approved), "used_before": used, "cost_before": cost}
 
     @property
     def _version(self) -> str:
@@ -166,6 +173,8 @@ class HostSide(HostCodec):
         except ValueError as error:
             return self._malformed(raw, str(error))
         self.outcomes["unknown" if events is None else "known"] += 1
+        if kind == "provider_failure" and str(fields.get("failure")).startswith("http_"):
+            self._status = str(fields["failure"]).removeprefix("http_")
         if events is None:
             return [e.UnknownEvent(kind, raw)]
         return [event for event in map(self._answered, events) if not self._is_refusal(event)]
@@ -193,14 +202,14 @@ class HostSide(HostCodec):
                 case e.Ask() if self._is_approved(event):
                     self._write(shapes.ToolApprove(event.ask))
                 case e.TurnStarted():
+                    self._status = ""
                     yield from self._begin_turn(event, steer=event.turn in self._steers)
                     yield from self._release(self._queue.ready())  # a tape may begin after `ready`
                 case e.TurnEnded(failure=Failure("session_interrupted")) if self._completer.idle:
                     self.successor = "new"  # and there the prompt is sent again: it never began here
                 case e.TurnEnded(failure=failure):
-                    if failure and failure.code in _KEY_REFUSED and self._reader.quirks.drops_its_key:
-                        self.successor = "resume"
-                    yield event
+                    lost_key = failure and self._reader.quirks.drops_its_key and self._lost_key(failure)
+                    yield replace(event, failure=lost_key) if lost_key else event
                     self._steers.discard(event.turn)
                     yield from self._release(self._queue.ended(event.turn))
                     yield from self._settle_if_idle()
@@ -209,6 +218,17 @@ class HostSide(HostCodec):
                     yield from self._settle_if_idle()
                 case _:
                     yield event
+
+    def _lost_key(self, failure: Failure) -> Failure | None:
+        """If the engine has dropped its key: why. It does so when the key is refused, and when its limit is reached; in
+        that case it reports only that it has none."""
+        dropped = _KEY_DROPPED.search(failure.message)
+        if not dropped and failure.code not in _KEY_REFUSED:
+            return None
+        self.successor = "resume"
+        if not (dropped and self._status):
+            return failure
+        return provider_failure(f"HTTP {self._status} of the model's service, and then: {failure.message}")
 
     def _is_approved(self, ask: e.Ask) -> bool:
         """Whether a call like this was allowed for good, which this engine has forgotten."""

@@ -31,7 +31,9 @@ _BETWEEN = (shapes.StreamEnd, shapes.Pong, optional.SessionCost, optional.TraceE
 """What may stand between an error and the end of the turn that failed by it."""
 _READY_EXTRAS = ("session_persistence", "contract", "execution_policy")
 _CALL_ECHO = re.compile(r"Tool call: \S+")
-_RESULT_ECHO = re.compile(r"\[(.+?) (?:success|error)\](?: |$)")
+_RESULT_ECHO = re.compile(r"\[(.+?) (success|error)\](?: |$)")
+_SAID_EACH_TIME = re.compile(r"crash replay protection is OFF |No published price for ")
+"""How the notices begin that wayland-core sends with each prompt or each request of the model."""
 _SERVER_REFUSED = re.compile(r"AddMcpServer '(.+?)'(?: failed)?: (.+)", re.DOTALL)
 _INTERRUPTED = re.compile(r"interrupted turn .*before starting a new message", re.DOTALL)
 """wayland-core will answer no more in this session."""
@@ -49,8 +51,8 @@ def _denied_tool(frame: dict[str, Any]) -> shapes.Tool | None:
 class EventReader:
     """Reads the frames of one engine, or of one sub-agent if it has a `parent`, and keeps what later ones refer to.
 
-    `version` is what the wire is taken for until `ready` shows it. `used_before` is what the session had used before
-    this engine; None if nobody knows.
+    `version` is what the wire is taken for until `ready` shows it. `used_before` and `cost_before` are what the session
+    had used and cost before this engine; None if nobody knows.
     """
 
     def __init__(
@@ -59,9 +61,13 @@ class EventReader:
         *,
         version: str = VERSIONS[0],
         used_before: Usage | None = Usage(),  # noqa: B008  (frozen)
+        cost_before: float | None = 0.0,
     ) -> None:
         self.quirks: Quirks = parent.quirks if parent else Quirks(version)
         self.used_before = used_before
+        self.cost: float | None = cost_before
+        """Of the session, as far as it is known."""
+        self._cost_before = cost_before
         self.calls_without_result = 0
         """Of the turn that runs: while there are any, aionrs has stored a history that no model takes."""
         self.asks: dict[str, e.Ask] = parent.asks if parent else {}
@@ -77,6 +83,8 @@ class EventReader:
         self.turns: set[str] = set()
         """Turns that were asked for or have begun, and have not ended."""
         self._begun: set[str] = set()
+        self._ended: str | None = None
+        """The turn that ended last."""
         self._names: dict[str, str] = {}
         self._started: set[str] = set()
         self._lone: set[str] = set()
@@ -90,11 +98,17 @@ class EventReader:
         """The model has said something since it was last asked."""
         self._calling: set[str] = set()
         """Calls that have not finished."""
+        self._questions: list[str] = []
+        """Calls that ask the person something, in order."""
+        self._said: set[str] = set()
+        """Notices of `_SAID_EACH_TIME` that the host has had."""
         self._abilities = Abilities()
         self._mode = ""
         self._model = ""
 
     def read(self, frame: shapes.Frame, fields: dict[str, Any]) -> list[e.Event]:
+        if isinstance(frame, shapes.ToolResult) and frame.msg_id == self._ended and frame.msg_id not in self.turns:
+            return []  # wayland-core, at any time after a stop; the call was closed with its turn
         before: list[e.Event] = []
         if not isinstance(frame, _BETWEEN):
             before = self._take_failure() if isinstance(frame, shapes.Error) else self.flush()
@@ -217,6 +231,7 @@ class EventReader:
         return "cancelled" if turn in self.stopped or never_began else "end"
 
     def _forget(self, turn: str) -> None:
+        self._ended = turn
         self.turns.discard(turn)
         self._begun.discard(turn)
         self.stopped.discard(turn)
@@ -226,6 +241,7 @@ class EventReader:
         self._subagents.clear()
         if not self.turns:
             self._names.clear()
+            self._questions.clear()
             self._started.clear()
             self.denied.clear()
             self.boundaries.clear()
@@ -247,6 +263,8 @@ class EventReader:
         if frame.call_id in self._names:
             return [ask]
         self._names[frame.call_id] = tool.name
+        if ask.kind != "permission":
+            self._questions.append(frame.call_id)
         self._call(frame.call_id)
         return [asks_format.called_of(frame.call_id, tool, frame.msg_id), ask]
 
@@ -331,25 +349,41 @@ class EventReader:
         return []
 
     def _info(self, frame: shapes.Info, fields: dict[str, Any]) -> list[e.Event]:
-        return [] if self._is_echo(frame.message) else [e.Notice(frame.message, turn=frame.msg_id)]
-
-    def _is_echo(self, message: str) -> bool:
         """aionrs and wayland-core repeat each call and each result, which have frames of their own, as an `info`."""
-        if self._begun and _CALL_ECHO.fullmatch(message):
+        if self._begun and _CALL_ECHO.fullmatch(frame.message):
             self.calls_without_result += 1
-            return True
-        result = _RESULT_ECHO.match(message)
-        if result is None or result[1] not in self._names.values():
+            return []
+        result = _RESULT_ECHO.match(frame.message)
+        if result and result[1] in self._names.values():
+            self.calls_without_result = max(0, self.calls_without_result - 1)
+            return self._finish_question(frame, result)
+        return [] if self._was_said(frame.message) else [e.Notice(frame.message, turn=frame.msg_id)]
+
+    def _finish_question(self, frame: shapes.Info, echo: re.Match[str]) -> list[e.Event]:
+        """wayland-core sends no `tool_result` for a question that was answered, only the echo of one."""
+        name, status = echo.groups()
+        call = next((id for id in self._questions if id in self._calling and self._names.get(id) == name), "")
+        if not call:
+            return []
+        outcome: Literal["ok", "error"] = "ok" if status == "success" else "error"
+        output = frame.message[echo.end() :]
+        return self._finish(call, "allowed", e.ToolFinished(call, name, output, outcome, turn=frame.msg_id))
+
+    def _was_said(self, message: str) -> bool:
+        """Whether it is a notice that the engine repeats and the host has had."""
+        if not _SAID_EACH_TIME.match(message):
             return False
-        self.calls_without_result = max(0, self.calls_without_result - 1)
-        return True
+        was_said = message in self._said
+        self._said.add(message)
+        return was_said
 
     def _budget_exceeded(self, frame: optional.BudgetExceeded, fields: dict[str, Any]) -> list[e.Event]:
         return [e.BudgetExceeded(frame.reason, frame.observed, frame.limit)]
 
     def _session_cost(self, frame: optional.SessionCost, fields: dict[str, Any]) -> list[e.Event]:
         before = self._take_cost()
-        self._cost = events.cost_of(frame)
+        self._cost = events.cost_of(frame, self._cost_before if self.quirks.forgets_cost else 0.0)
+        self.cost = self._cost.total.cost
         return before if self._begun and not self._calling else [*before, *self._take_cost()]
 
     def _tool_panicked(self, frame: optional.ToolPanicked, fields: dict[str, Any]) -> list[e.Event]:
