@@ -40,6 +40,7 @@ from providers.wires import SECRET, WIRES, Wire
 
 WRITES = {"reply": [{"call": "Write", "args": {"file_path": "made.txt", "content": "x"}}, "done"]}
 MANY = 100
+NEEDS_A_KEY = {"mcp": {"servers": {"docs": {"command": "docs-server", "env": {"KEY": "${SOME_KEY}"}}}}}
 
 
 def bounded(talk: Callable[[], Awaitable[None]]) -> None:
@@ -221,6 +222,33 @@ def test_servers_are_there_for_the_first_prompt_and_one_that_fails_can_be_waited
     bounded(talk)
 
 
+def test_a_table_is_a_settings_file_without_the_file(tmp_path: Path) -> None:
+    pytest.importorskip("mcp", reason="no wheel of the MCP SDK for this machine")
+    server = script("plain", "Works")
+    table = {
+        "default": {"system_prompt": "You are a cat."},
+        "tools": {"deny": ["Write"]},
+        "mcp": {"servers": {"plain": {"command": server.command, "args": list(server.args)}}},
+    }
+    path = tmp_path / "agent.toml"
+    path.write_text(
+        '[default]\nsystem_prompt = "You are a cat."\n[tools]\ndeny = ["Write"]\n'
+        f'[mcp.servers.plain]\ncommand = "{server.command}"\nargs = ["{server.args[0]}", "Works"]\n'
+    )
+
+    async def talk() -> None:
+        replies = {"Hello": [[use("c1", "Write", file_path="x", content="x")], [use("c2", "echo", a=1)], [text("ok")]]}
+        async with Model(replies) as model:
+            for config in (table, path):
+                async with open_engine(**claude(model, tmp_path, config=config, approve=allow_all)) as agent:
+                    turn = agent.prompt("Hello")
+                    outcomes = [event.outcome async for event in turn if isinstance(event, ToolFinished)]
+                    assert (outcomes, turn.result.text) == (["denied", "ok"], "ok")
+            assert ["You are a cat." in str(request["system"]) for request in model.asked] == [True] * 6
+
+    bounded(talk)
+
+
 def test_a_hundred_engines_in_one_process_share_nothing_and_are_small(tmp_path: Path) -> None:
     async def talk() -> None:
         async with Model({"number": [[use("c1", "stock", article="x")], [text("ok")]]}) as model:
@@ -366,6 +394,10 @@ def test_importing_the_module_imports_no_engine() -> None:
         ({"provider": "bedrock", "env": {"HOME": "/"}}, "AWS_SECRET_ACCESS_KEY, or have a profile"),
         ({"provider": "bedrock", "env": {"HOME": "/"}}, "(the environment counts only with settings=True, or as env)"),
         ({"provider": "vertex", "api_key": "k", "env": {"HOME": "/"}}, "no Google project: give project"),
+        (
+            {"provider": "scripted", "config": NEEDS_A_KEY},
+            "no SOME_KEY (the environment counts only with settings=True",
+        ),
         ({"api_key": "k"}, 'api_key does not say whose key it is: add provider, for one provider="anthropic"'),
     ],
 )

@@ -59,7 +59,7 @@ _REWORDED = (
     ("--max-budget-usd, --budget of run", "limits"),
     (r"--provider (\w+)", r'provider="\1"'),
 )
-_VARIABLE = re.compile(r"\b[A-Z]+_[A-Z_]+ is not set|set [A-Z]+_[A-Z_]+")
+_VARIABLE = re.compile(r"\b[A-Z]+_[A-Z_]+ is not set|set [A-Z]+_[A-Z_]+|the environment has no")
 _log = logging.getLogger(__name__)
 
 
