@@ -20,6 +20,7 @@ from polylect.host import (
     Ask,
     EngineDied,
     Limits,
+    Refused,
     SchemaNotMet,
     TextDelta,
     TimedOut,
@@ -214,7 +215,7 @@ usage = { input = 500, output = 500 }
 [[reply]]
 text = "done"
 """
-OURS = ("polylect", "polylect-omp", "polylect-claude")
+OURS = ("polylect", "polylect-jsonstream", "polylect-omp", "polylect-claude")
 
 
 def ours(engine: str, place: Place, script: str, **options: Any) -> Agent:
@@ -295,7 +296,8 @@ async def _begun(one: Agent) -> None:
 
 
 WIRES = {
-    "polylect": ("mode", "add_server"),
+    "polylect": ("grant", "steer", "follow_up", "compact", "fork", "rewind", "query:state", "tools", "mode:plan"),
+    "polylect-jsonstream": ("mode", "add_server"),
     "polylect-omp": ("steer", "compact", "fork"),
     "polylect-claude": ("rewind",),
 }
@@ -306,7 +308,6 @@ def test_each_wire_tells_what_it_has_words_for(place: Place, engine: str) -> Non
     async def talk() -> None:
         async with ours(engine, place, COSTLY) as one:
             assert one.can("prompt", "cancel", "answer", "model", *WIRES[engine])
-            assert not one.can("grant")
             if not one.can("steer"):
                 with pytest.raises(Unsupported, match="send a prompt"):
                     await one.steer("now")
@@ -352,7 +353,8 @@ def test_what_a_wire_cannot_say_is_known_ahead_and_refused_before_anything_is_se
     sent: list[bytes] = []
 
     async def talk() -> None:
-        async with agent(place, tap=lambda way, data: sent.append(data) if way == "in" else None) as one:
+        tap = lambda way, data: sent.append(data) if way == "in" else None  # noqa: E731
+        async with ours("polylect-jsonstream", place, COSTLY, tap=tap) as one:
             assert one.can("prompt", "cancel", "mode", "add_server")
             assert not one.can("compact")
             assert not one.can("tools")
@@ -383,7 +385,7 @@ def test_a_turn_that_fails_says_why(place: Place) -> None:
 def test_a_mode_that_there_is_none_of_is_refused(place: Place) -> None:
     async def talk() -> None:
         async with agent(place) as one:
-            with pytest.raises(Unsupported, match="whatever"):
+            with pytest.raises(Refused, match="whatever"):
                 await one.configure(mode="whatever")
 
     bounded(talk())

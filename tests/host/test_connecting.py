@@ -25,7 +25,7 @@ BROKEN = str(Path(__file__).parent / "broken_engine.py")
         (["my-engine"], {}, "name the wire of this command line"),
         (["my-engine"], {"dialect": "acp"}, "there are native, jsonstream, omp, claude"),
         (["my-engine"], {"dialect": "omp", "version": "99"}, "there are 13, 18, pi"),
-        ("polylect", {"version": "99"}, r"there are 0\.2\.0, 0\.1\.0"),
+        ("polylect-jsonstream", {"version": "99"}, r"there are 0\.2\.0, 0\.1\.0"),
         ("polylect", {"mode": "yolo"}, "its modes are default"),
         ("polylect", {"modle": "x"}, "it takes model"),
         ("polylect", {"limits": 5}, r"Limits\("),

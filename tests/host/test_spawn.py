@@ -32,7 +32,7 @@ def test_a_host_can_start_the_process_itself(tmp_path: Path) -> None:
 
     asyncio.run(asyncio.wait_for(talk(), PATIENCE))
     ((argv, cwd),) = asked
-    assert "--json-stream" in argv
+    assert "--native" in argv
     assert cwd == str(tmp_path)
 
 

@@ -107,6 +107,15 @@ ENGINES: dict[str, EngineSpec] = {
         EngineSpec(
             name="polylect",
             program="polylect",
+            dialect="native",
+            start=("--native", "--cost-updates", "step"),
+            flags={**_OURS, "mode": ("--approval-mode", "{}"), "extension": ("--extension", "{}")},
+            modes=_OWN_MODES,
+            listing=_LISTING,
+        ),
+        EngineSpec(
+            name="polylect-jsonstream",
+            program="polylect",
             dialect="jsonstream",
             start=(
                 *("--json-stream", "--cost-updates", "step", "--announce-calls"),

@@ -90,11 +90,15 @@ class HostTools:
         if len(self._tools) < len(tools):
             raise InvalidValue(f"tools need names of their own: {', '.join(tool.name for tool in tools)}")
 
-    def offers(self) -> dict[str, Any]:
-        """Returns the `offers` of `Hello`, in both forms: as tools, and as a server that has them."""
+    def offers(self, *, direct: bool) -> dict[str, Any]:
+        """Returns the `offers` of `Hello`: the tools themselves if `direct`, else a server that has them."""
         if not self._tools:
             return {}
-        return {"tools": [self._card(tool, "parameters") for tool in self._tools.values()], "servers": [SERVER]}
+        return (
+            {"tools": [self._card(tool, "parameters") for tool in self._tools.values()]}
+            if direct
+            else {"servers": [SERVER]}
+        )
 
     async def run(self, call: HostCall) -> tuple[Any, str]:
         """Runs a `call` of the engine. Returns its result and the text of an error; one of them is empty."""

@@ -43,6 +43,7 @@ _SAMPLES: dict[str, Command] = {
     "resume": commands.OpenSession("resume", "x"),
     "fork": commands.OpenSession("fork"),
     "authenticate": commands.Authenticate("x"),
+    "host_tools": commands.Hello("x", offers={"tools": [{"name": "x", "description": "x", "parameters": {}}]}),
     "tools": commands.Hello(
         "x", offers={"tools": [{"name": "x", "description": "x", "parameters": {}}], "servers": ["x"]}
     ),

@@ -134,9 +134,10 @@ def _convert(fields: Fields, kind: type[Kind]) -> Kind:
 
 def _type_name(value: Any) -> str:
     """The name of the type of a value; empty for plain JSON."""
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         kinds = {type(element) for element in value}
-        return f"{_NAMES.get(kinds.pop(), '') if len(kinds) == 1 else ''}[]"
+        name = _NAMES.get(kinds.pop(), "") if len(kinds) == 1 else ""
+        return f"{name}[]" if name or isinstance(value, tuple) else ""
     return _NAMES.get(type(value), "")
 
 

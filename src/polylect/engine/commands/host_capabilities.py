@@ -123,8 +123,8 @@ class HostCapabilities:
             "tools": list(agent.usable()),
             "agents": [GENERAL, *sorted(context.personas)],
             "skills": list(getattr(agent.tools.get("Skill"), "skills", ())),
-            "commands": command_cards(context),
-            "servers": list(context.servers.cards()),
+            "commands": tuple(command_cards(context)),
+            "servers": tuple(context.servers.cards()),
         }
 
     # Taking what is offered.

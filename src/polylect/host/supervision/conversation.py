@@ -281,7 +281,7 @@ class Conversation:
         self._prices_known = ready.abilities.extras.get("cost_attribution")
         session = ready.session or self.session or self._first_session
         self.settings |= {"session": session, "model": ready.model, "mode": ready.mode}
-        if offers := self._tools.offers():
+        if offers := self._tools.offers(direct=self.can("host_tools")):
             if not self.can("tools"):
                 raise Unsupported(
                     "this engine's wire carries no tools of the host: use claude, omp 18 or an MCP server"

@@ -19,7 +19,7 @@ from polylect.dialects.host_codec import HostCodec
 from polylect.dialects.native.frames import ENVELOPE, Attach
 from polylect.dialects.native.versions import MAX_FRAME, VERSIONS
 from polylect.vocab import json_form
-from polylect.vocab.commands import Command, Prompt
+from polylect.vocab.commands import Command, Hello, Prompt
 from polylect.vocab.events import Event, Ready, Reply, SettingChanged, TurnEnded, UnknownEvent
 from polylect.vocab.grammar.complete import Completer
 from polylect.wire import jsonl
@@ -64,6 +64,8 @@ class HostSide(HostCodec):
     # The interface of a codec.
 
     def start(self) -> list[Event]:
+        """Says hello, so that the engine tells its tools and commands, and takes MCP servers at any time."""
+        self._out.append(jsonl.dump(Hello("polylect")))
         if after := self._last[""]:
             self._out.append(jsonl.dump(Attach(after=after, stream=self.stream)))
         return []

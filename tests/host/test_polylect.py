@@ -1,0 +1,194 @@
+"""`connect("polylect")` can do all that the vocabulary has: each of it with a real engine."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine_process import Place
+from machine import PATIENCE
+from polylect.host import (
+    Agent,
+    AgentStarted,
+    QueueChanged,
+    Server,
+    ServerFailed,
+    TextDelta,
+    ToolFinished,
+    UserMessage,
+    connect,
+)
+from polylect.vocab import answers
+from polylect.vocab.content import Image
+
+ECHO = '[[reply]]\ntext = "{prompt}"\n'
+SLOW = f"""
+[[reply]]
+when.prompt = "wait"
+when.step = 1
+say = ["so", {{ call = "Bash", args = {{ command = "true" }} }}]
+
+{ECHO}"""
+PIXEL = Image("image/gif", "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")
+SERVERS = Path(__file__).parents[1] / "mcp_servers"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def talk(place: Place, script: str, do: Callable[[Agent], Awaitable[None]], **options: Any) -> None:
+    async def main() -> None:
+        arguments = {"cwd": str(place.workspace), "env": place.env, "provider": "scripted", "mode": "force", **options}
+        async with connect("polylect", script=place.script(script)[-1], **arguments) as agent:
+            await do(agent)
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE))
+
+
+def test_a_running_turn_is_steered(place: Place) -> None:
+    async def do(agent: Agent) -> None:
+        turn = agent.prompt("wait")
+        seen = []
+        async for event in turn:
+            if isinstance(event, TextDelta) and event.text == "so":
+                await agent.steer("faster")
+                await agent.follow_up("and tell me")
+            seen.append(event)
+        messages = [(event.text, event.origin) for event in seen if isinstance(event, UserMessage)]
+        assert messages == [("wait", "prompt"), ("faster", "steer"), ("and tell me", "follow_up")]
+        assert any(isinstance(event, QueueChanged) for event in seen)
+
+    talk(place, SLOW, do)
+
+
+def test_the_conversation_is_compacted_forked_and_rewound(place: Place) -> None:
+    async def do(agent: Agent) -> None:
+        first = agent.session
+        for number in range(3):
+            await agent.ask(f"{number} " + "word " * 2000)
+        points = await agent.query("fork_points")
+        assert [point.text[:1] for point in points] == ["0", "1", "2"]
+        opened = await agent.fork(points[1].entry)
+        assert isinstance(opened, answers.SessionOpened)
+        assert opened.text.startswith("1 ")
+        assert agent.session == opened.session != first
+        assert (await agent.query("stats")).users == 1
+        await agent.resume(first)
+        await agent.compact()
+        items = await agent.query("messages")
+        assert [item.kind for item in items][:1] == ["summary"]
+        assert (await agent.new_session()).session not in (first, opened.session)
+
+    talk(place, ECHO, do)
+
+
+def test_a_command_of_the_user_runs_and_the_state_is_told(place: Place) -> None:
+    async def do(agent: Agent) -> None:
+        result = await agent.shell("echo out; exit 3")
+        assert (result.output, result.code) == ("out\n", 3)
+        state = await agent.state()
+        assert (state.provider, state.mode, state.busy) == ("scripted", "force", False)
+        await agent.configure(mode="plan", name="A talk")
+        state = await agent.state()
+        assert (state.mode, state.name) == ("plan", "A talk")
+
+    talk(place, ECHO, do)
+
+
+QUERIES = {
+    "state": answers.State,
+    "stats": answers.Stats,
+    "queue": answers.Queue,
+    "cost": answers.Ledger,
+    "context": answers.ContextReport,
+    "models": answers.ModelCard,
+    "messages": answers.Item,
+    "commands": answers.CommandCard,
+    "sessions": answers.SessionCard,
+    "fork_points": answers.ForkPoint,
+    "thinking_levels": str,
+    "tools": str,
+    "servers": answers.ServerCard,
+    "agents": answers.AgentCard,
+    "rules": None,
+    "skills": answers.CommandCard,
+    "personas": answers.CommandCard,
+}
+
+
+def test_every_query_is_answered_in_its_type(place: Place) -> None:
+    async def do(agent: Agent) -> None:
+        await agent.ask("hello")
+        for what, kind in QUERIES.items():
+            answer = await agent.query(what)
+            values = answer if isinstance(answer, tuple) else (answer,)
+            assert all(kind is None or isinstance(value, kind) for value in values), (what, answer)
+        assert await agent.query("last_text") == "hello"
+        assert isinstance(await agent.query("version"), str)
+
+    talk(place, ECHO, do)
+
+
+def test_pictures_and_files_go_with_a_prompt(place: Place) -> None:
+    (place.workspace / "notes.txt").write_text("remember the milk")
+
+    async def do(agent: Agent) -> None:
+        await agent.ask("look", attachments=[PIXEL], files=[place.workspace / "notes.txt"])
+        (first, *_) = await agent.query("messages")
+        assert [type(block).__name__ for block in first.message.content] == ["Text", "Document", "Image"]
+
+    talk(place, ECHO, do)
+
+
+def test_functions_of_the_host_are_tools_once(place: Place) -> None:
+    def add(one: int, two: int) -> int:
+        """Adds two numbers."""
+        return one + two
+
+    script = '[[reply]]\nwhen.step = 1\nsay = [{ call = "add", args = { one = 2, two = 3 } }]\n\n' + ECHO
+
+    async def do(agent: Agent) -> None:
+        assert [name for name in await agent.query("tools") if "add" in name] == ["add"]
+        finished = [event async for event in agent.prompt("sum") if isinstance(event, ToolFinished)]
+        assert [(event.name, event.output) for event in finished] == [("add", "5")]
+
+    talk(place, script, do, tools=[add])
+
+
+def test_a_server_is_added_at_any_time_or_the_reason_is_raised(place: Place) -> None:
+    async def do(agent: Agent) -> None:
+        await agent.ask("hello")
+        await agent.add_server(Server("team", command=sys.executable, args=(str(SERVERS / "plain.py"), "Works")))
+        assert [(card.name, card.status) for card in await agent.query("servers")] == [("team", "connected")]
+        with pytest.raises(ServerFailed, match="MCP server broken"):
+            await agent.add_server(Server("broken", command="/no/such/program"))
+
+    talk(place, ECHO, do)
+
+
+def test_the_engine_tells_what_it_has(place: Place) -> None:
+    async def do(agent: Agent) -> None:
+        await agent.ask("hello")
+        assert agent.settings["cwd"] == str(place.workspace)
+        assert "Bash" in agent.settings["tools"]
+        assert all(isinstance(card, answers.CommandCard) for card in agent.settings["commands"])
+
+    talk(place, ECHO, do)
+
+
+def test_sub_agents_are_seen(place: Place) -> None:
+    script = (
+        '[[reply]]\nwhen.prompt = "delegate"\nwhen.step = 1\n'
+        'say = [{ call = "Spawn", args = { tasks = [{ name = "scout", prompt = "look" }] } }]\n\n' + ECHO
+    )
+
+    async def do(agent: Agent) -> None:
+        events = [event async for event in agent.prompt("delegate")]
+        assert any(isinstance(event, AgentStarted) for event in events)
+
+    talk(place, script, do)
