@@ -225,8 +225,15 @@ class Agent:
         await self._conversation.server_starts.add(server, within)
 
     async def compact(self, instructions: str = "") -> None:
-        """Replaces the beginning of the conversation by a summary; `instructions` say what it should keep."""
-        await self.send(commands.Compact(instructions, busy="interrupt"))
+        """Replaces the beginning of the conversation by a summary, and returns when that is done.
+
+        Args:
+            instructions: What the summary should keep.
+
+        Raises:
+            Refused: There is nothing to compact, or it failed; the text says why.
+        """
+        await self._conversation.compact(commands.Compact(instructions, busy="interrupt"))
 
     async def shell(self, command: str) -> answers.ShellResult:
         """Runs the shell command `command` in the engine's workspace, for the user. The model is told of it."""

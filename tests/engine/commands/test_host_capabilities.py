@@ -68,7 +68,7 @@ def test_a_host_that_says_hello_is_told_what_there_is(tmp_path: Path) -> None:
         "tools": ["Echo", "Skill", "Spawn"],
         "agents": [GENERAL, "reviewer"],
         "skills": ["bake"],
-        "servers": [],
+        "servers": (),
     }
     assert [event.failure for event in talk.of(Reply)] == [None]
 
@@ -281,16 +281,16 @@ def test_a_host_with_servers_is_answered_once_their_tools_are_there(tmp_path: Pa
                 ("again", None),
             ]
             assert settings(talk)["tools"] == ["Spawn", "mcp__shop__add"]
-            assert settings(talk)["servers"] == [
+            assert settings(talk)["servers"] == (
                 ServerCard("shop", "connected", ("mcp__shop__add",), transport="host"),
                 ServerCard("gone", "failed", error="no such server", transport="host"),
-            ]
+            )
             talk.send(Prompt("t1", "add"))
             await talk.engine.settled()
             talk.send(AddServer(Server("late", "host"), ref="late"))
             assert (await talk.until(Reply, 4)).failure is None
             talk.send(Hello(offers={"servers": []}), ChangeServer("shop", "remove"), ChangeServer("late", "remove"))
-            assert (settings(talk)["tools"], settings(talk)["servers"]) == (["Spawn"], [])
+            assert (settings(talk)["tools"], settings(talk)["servers"]) == (["Spawn"], ())
         await custody.close()
 
     talk = run(conversation, tmp_path, using("mcp__shop__add", a="2", b="3"), host=host.hear, mode="force")

@@ -37,6 +37,7 @@ from polylect.vocab.content import Failure, Server
 from polylect.vocab.events import (
     Ask,
     AskClosed,
+    CompactionEnded,
     CostChanged,
     Event,
     HostCall,
@@ -223,6 +224,17 @@ class Conversation:
         if not self.can(word):
             raise Unsupported(f"this wire has no word for {word!r}: send a prompt, which waits for its turn")
         await self.send(message)
+
+    async def compact(self, command: commands.Compact) -> None:
+        """Compacts the conversation. The answer to the command says on most wires only that it has begun."""
+        events = self.events()  # from before the command: the end may come with its answer
+        await self.send(command)
+        async for event in events:
+            if isinstance(event, CompactionEnded) and not event.agent:
+                if event.ok:
+                    return
+                raise Refused(Failure("compaction", event.error, "engine"))
+        raise self.supervisor.death()
 
     async def open_session(self, command: commands.OpenSession) -> answers.SessionOpened:
         """Goes on in another session."""
