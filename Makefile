@@ -52,7 +52,7 @@ compiled: $(READY)
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/python -m polylect.app.startup.packed
 
-PAGES := docs/. examples/. schemas/. $(wildcard docs/* *.md examples/*.py schemas/*.json src/polylect/host/*.py src/polylect/vocab/*.py)
+PAGES := docs/. examples/. schemas/. $(wildcard docs/* *.md examples/*.py examples/*.mts schemas/*.json schemas/*.d.ts src/polylect/host/*.py src/polylect/vocab/*.py)
 site/index.html: $(READY) $(PAGES) src/polylect/app/embed.py mkdocs.yml docs-constraints.txt $(wildcard scripts/docs*.py)
 	@$(BIN)/python scripts/docs.py
 

@@ -42,6 +42,7 @@ PINS = {
     "omp 18.3": Pin("npm", "@oh-my-pi/pi-coding-agent", "18.3.4", _OMP_CLIENT, whole=False),
     "gemini": Pin("npm", "@google/gemini-cli", "0.61.0"),
     "kimi": Pin("pypi", "kimi-cli", "1.51.0"),
+    "typescript": Pin("npm", "typescript", "6.0.3", {"@types/node": "20.19.43"}),
 }
 # pi 1.5.0 and omp 18.3.4 depend on packages that the registry does not have, so only their clients run: pi's needs
 # nothing else, omp's `pi-utils`. pi 0.87.1 and omp 18.2.3 are the newest engines that can be installed.

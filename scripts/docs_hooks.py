@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "", "SECURITY.md": "", "CHANGELOG.md": ""}
 """Files beside docs/ that are pages of the site, and their names there where they differ."""
 FOLDERS = {
-    "examples": ("*.py", "Programs to copy. Each runs as it stands; its first lines say how."),
-    "schemas": ("*.json", "JSON Schemas of the frames of every wire."),
+    "examples": (("*.py", "*.mts"), "Programs to copy. Each runs as it stands; its first lines say how."),
+    "schemas": (("*.json", "*.d.ts"), "JSON Schemas of the frames of every wire, and types for TypeScript."),
 }
 LINK = re.compile(r"(\]\()([^)\s#:]+)((?:#[^)\s]*)?\))")
 LOADS = re.compile(
@@ -32,8 +32,8 @@ def on_files(files: Any, config: Any) -> Any:
 
     for name in PAGES:
         files.append(File.generated(config, site_path(name), content=(ROOT / name).read_text("utf-8")))
-    for folder, (pattern, about) in FOLDERS.items():
-        paths = sorted((ROOT / folder).glob(pattern))
+    for folder, (patterns, about) in FOLDERS.items():
+        paths = sorted(path for pattern in patterns for path in (ROOT / folder).glob(pattern))
         rows = "".join(f"| [{path.name}]({path.name}) | {summary(path)} |\n" for path in paths)
         table = f"# {folder.capitalize()}\n\n{about}\n\n| file | |\n|---|---|\n{rows}"
         files.append(File.generated(config, f"{folder}/index.md", content=table))

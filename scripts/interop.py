@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "tests" / "interop"
 PINNED_BY = "interop-constraints-"
-FROM_NPM = ("omp 13", "omp 18", "omp 18.3", "pi", "pi 0.87", "pi 1.5")
+FROM_NPM = ("omp 13", "omp 18", "omp 18.3", "pi", "pi 0.87", "pi 1.5", "typescript")
 
 sys.path.insert(0, str(ROOT))
 from bench import peers  # noqa: E402

@@ -26,7 +26,7 @@ from polylect.vocab.item import Item
 Fields = dict[str, Any]
 Kind = TypeVar("Kind", bound=Item)
 
-_ANY_TYPE: dict[type, tuple[str, str]] = {Reply: ("data", "data_type"), SettingChanged: ("value", "value_type")}
+ANY_TYPE: dict[type, tuple[str, str]] = {Reply: ("data", "data_type"), SettingChanged: ("value", "value_type")}
 """The fields that hold values of several types, and the keys that name the type."""
 
 
@@ -49,7 +49,7 @@ _NAMES = {kind: name for name, kind in VALUES.items()}
 
 def encodable(item: Item) -> Item | Fields:
     """What a JSON encoder has to be given for `item`: mostly the item itself, because its struct is the format."""
-    if type(item) in _ANY_TYPE or item.unknown_fields is not None:
+    if type(item) in ANY_TYPE or item.unknown_fields is not None:
         return to_fields(item)
     return item
 
@@ -58,7 +58,7 @@ def to_fields(item: Item) -> Fields:
     """The JSON object of `item`, as a dict."""
     fields: Fields = msgspec.to_builtins(item)
     unknown = fields.pop("unknown_fields", None)
-    if names := _ANY_TYPE.get(type(item)):
+    if names := ANY_TYPE.get(type(item)):
         field, key = names
         if name := _type_name(getattr(item, field)):
             fields[key] = name
@@ -121,7 +121,7 @@ def _convert(fields: Fields, kind: type[Kind]) -> Kind:
     try:
         item = msgspec.convert(fields, kind)
         used = {"type"}
-        if names := _ANY_TYPE.get(kind):
+        if names := ANY_TYPE.get(kind):
             field, key = names
             if (value_type := _value_type(fields.get(key))) is not None:
                 used.add(key)

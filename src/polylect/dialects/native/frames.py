@@ -3,7 +3,9 @@
 The engine's codec answers them; no engine ever sees them.
 """
 
-from msgspec import Struct
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
 
 
 class WireCommand(Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="type"):
@@ -30,5 +32,30 @@ class Attach(WireCommand, frozen=True, tag="attach"):
 
 
 WIRE_COMMANDS: dict[str, type[WireCommand]] = {"ping": Ping, "attach": Attach}
-ENVELOPE = ("seq", "stream", "protocol", "protocol_version")
-"""The keys of a line that are not part of the event: its number in `stream`, and in `ready` the name of the wire."""
+
+
+class Envelope(Struct, frozen=True):
+    """The keys in the line of an event that are not part of the event.
+
+    Attributes:
+        seq: Counts the events of the session, from 1; 0 in the last line of an engine that crashes.
+    """
+
+    seq: Annotated[int, Meta(ge=0)]
+
+
+class Head(Envelope, frozen=True):
+    """The keys beside the event `ready`.
+
+    Attributes:
+        protocol: The name of the wire.
+        protocol_version: The version of the wire, as `major.minor`.
+        stream: An id of these numbers: another process has another stream.
+    """
+
+    protocol: Literal["polylect-native"]
+    protocol_version: str
+    stream: str
+
+
+ENVELOPE = Head.__struct_fields__

@@ -63,4 +63,6 @@ def refusal(message: str, options: Options, session: str, *, ready: bool) -> byt
         return b""
     from polylect.dialects.little_json import line
 
-    return line({"type": "failed", "failure": {"code": "internal_error", "message": message, "owner": "engine"}})
+    return line(
+        {"seq": 0, "type": "failed", "failure": {"code": "internal_error", "message": message, "owner": "engine"}}
+    )
