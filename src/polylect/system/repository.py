@@ -26,17 +26,12 @@ class Repository(NamedTuple):
 def find_repository(folder: str) -> Repository | None:
     """The repository of this absolute folder; None if it is in none, or in one that git would refuse to use."""
     try:
-        device = os.stat(folder).st_dev
-        while True:
-            place = os.path.join(folder, ".git")
-            kind = _kind(place)
-            if kind == stat.S_IFDIR and is_git_directory(place):
-                return _if_owned(folder, place, place)
-            if kind == stat.S_IFREG:
-                git = _git_folder_of(place)  # git looks no further, wherever the file leads
-                return _if_owned(folder, place, git) if is_git_directory(git) else None
-            if folder == (folder := os.path.dirname(folder)) or os.stat(folder).st_dev != device:
+        top = folder
+        while not (git := _git_directory_in(top)):
+            if top == (top := os.path.dirname(top)):
                 return None
+        ours = _on_one_device(folder, top) and all(map(_is_owned, (top, os.path.join(top, ".git"), git)))
+        return Repository(top, git) if ours else None
     except OSError:
         return None
 
@@ -88,8 +83,26 @@ def _git_folder_of(place: str) -> str:
     return os.path.realpath(os.path.join(os.path.dirname(place), path)) if path else ""
 
 
-def _if_owned(folder: str, place: str, git: str) -> Repository | None:
-    return Repository(folder, git) if all(map(_is_owned, (folder, place, git))) else None
+def _git_directory_in(folder: str) -> str:
+    """The git directory that belongs to `.git` in this folder; empty if there is none. Raises OSError."""
+    place = f"{folder.rstrip('/')}/.git"
+    kind = _kind(place)
+    if kind != stat.S_IFREG:
+        return place if kind == stat.S_IFDIR and is_git_directory(place) else ""
+    git = _git_folder_of(place)
+    if not is_git_directory(git):
+        raise FileNotFoundError(git)  # git looks no further, wherever the file leads
+    return git
+
+
+def _on_one_device(folder: str, top: str) -> bool:
+    """Whether the folder, `top` above it and all between them are on one file system."""
+    device = os.stat(top).st_dev
+    while os.stat(folder).st_dev == device:
+        if folder == top:
+            return True
+        folder = os.path.dirname(folder)
+    return False
 
 
 def _is_owned(path: str) -> bool:

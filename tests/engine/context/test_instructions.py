@@ -1,6 +1,9 @@
 """AGENTS.md, CLAUDE.md and what they include."""
 
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -228,6 +231,17 @@ def test_a_worktree_is_a_repository_too(house: House) -> None:
     env = {"HOME": str(house.home)}
     files = InstructionFiles(str(house.home / "tree" / "part"), env)
     assert [one.text for one in files.read()] == ["root", "part"]
+
+
+def test_a_repository_ends_at_the_boundary_of_a_file_system(house: House) -> None:
+    """As for git. `part` is mounted where only the process that looks sees it."""
+    look = f"from polylect.system.repository import find_repository as f; print(f({str(house.workspace)!r}) is None)"
+    mount = f'mount -t tmpfs none {house.workspace} && exec "$@"'
+    script = ["unshare", "--map-root-user", "--mount", "sh", "-c", mount, "sh", sys.executable, "-c", look]
+    if not shutil.which("unshare") or subprocess.run([*script[:6], "-"], capture_output=True, check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    assert subprocess.run(script[-3:], capture_output=True, check=True).stdout == b"False\n"
+    assert subprocess.run(script, capture_output=True, check=True).stdout == b"True\n"
 
 
 def test_what_changes_between_two_prompts_is_seen(house: House) -> None:
