@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from apis.cases import CASES, History, assistant, call, result, user
 from polylect.apis import anthropic_messages, encoded_history, openai_chat, openai_responses
-from polylect.apis.encoded_history import EncodedHistories, EncodedHistory
+from polylect.apis.encoded_history import BodyEncoder, EncodedHistories, EncodedHistory
 from polylect.vocab.content import Image, Message, ToolCall, ToolResult
 from polylect.vocab.ports import ModelInfo, ModelRequest, ToolSpec
 
@@ -93,6 +93,15 @@ def test_whatever_becomes_of_a_conversation_its_requests_are_the_same_bytes(vend
         assert body(request, encoded) == body(request, None)
         if waits:
             cache.store(encoded)
+
+
+def test_tools_are_encoded_again_only_when_they_change() -> None:
+    encoder, schema = BodyEncoder(), {"type": "object"}
+    for names in (("Read",), ("Read",), ("Read", "Bash"), (), ("Read",)):
+        body = {"model": "m", "tools": [{"name": name, "input_schema": schema} for name in names], "stream": True}
+        assert encoder.encode(body) == encode(body)
+    schema["type"] = "changed"
+    assert b"object" in encoder.encode({"tools": [{"name": "Read", "input_schema": schema}]})
 
 
 def step(number: int, output: str = "text") -> History:

@@ -1,4 +1,4 @@
-"""Keeps the encoded messages of a conversation between two requests of one turn.
+"""Keeps the encoded messages of a conversation between two requests of one turn, and the encoded list of tools.
 
 After a reply with calls, the next request repeats all messages and adds the results. Encoding a long conversation
 again costs milliseconds each time, so a provider stores its `EncodedHistory` after such a reply and gets it back by
@@ -74,6 +74,22 @@ class EncodedHistory:
             return [message]
         self.size += size
         return [Raw(item) for item in items]
+
+
+class BodyEncoder:
+    """Encodes the bodies of requests. Their tools, most of a short body, are encoded again only when they change."""
+
+    def __init__(self) -> None:
+        self._tools: list[Any] = []
+        self._written = Raw()
+
+    def encode(self, body: dict[str, Any]) -> bytes:
+        tools = body.get("tools")
+        if not tools:
+            return _encode(body)
+        if tools != self._tools:
+            self._tools, self._written = tools, Raw(_encode(tools))
+        return _encode({**body, "tools": self._written})
 
 
 class EncodedHistories:

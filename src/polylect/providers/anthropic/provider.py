@@ -7,8 +7,6 @@ them by `providers/http/`. Bedrock and Vertex use the same wire with credentials
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 
-import msgspec
-
 from polylect.apis.anthropic_messages import StreamParser, encode_message, request_body
 from polylect.apis.encoded_history import EncodedHistories
 from polylect.providers.http.error_kinds import Service
@@ -19,7 +17,6 @@ from polylect.vocab.ports import ModelEvent, ModelRequest, Provider
 from polylect.wire import sse
 
 BASE_URL = "https://api.anthropic.com"
-_encode = msgspec.json.Encoder().encode
 
 
 class Anthropic(HttpProvider):
@@ -45,7 +42,7 @@ class Anthropic(HttpProvider):
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
         encoded = self._encoded_histories.pop(request.messages)
-        body = _encode(request_body(request, self.info(request.model), encoded=encoded))
+        body = self._encode(request_body(request, self.info(request.model), encoded=encoded))
         question = Question(
             request.model, self._base, self._headers, body, partial(self._encoded_histories.store, encoded)
         )

@@ -11,8 +11,6 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from polylect.apis.anthropic_messages import StreamParser, encode_message, request_body
 from polylect.apis.bedrock_stream import Frames
 from polylect.apis.encoded_history import EncodedHistories, EncodedHistory
@@ -27,7 +25,6 @@ from polylect.wire.http1 import quoted
 
 REGION = "us-east-1"
 _HELP = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, and check that the model is enabled in the region"
-_encode = msgspec.json.Encoder().encode
 
 
 class Bedrock(HttpProvider):
@@ -44,7 +41,7 @@ class Bedrock(HttpProvider):
     def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
         url = f"{self._base}/model/{quoted(request.model)}/invoke-with-response-stream"
         encoded = self._encoded_histories.pop(request.messages)
-        body = _encode(self._body(request, encoded))
+        body = self._encode(self._body(request, encoded))
         headers = {"content-type": "application/json", "accept": "application/vnd.amazon.eventstream"}
         headers, secrets = self._authorised(url, headers, body)
         service = Service(self.name, _HELP, secrets)

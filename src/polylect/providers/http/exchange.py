@@ -11,6 +11,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from polylect.apis.encoded_history import BodyEncoder
 from polylect.apis.faults import unreadable
 from polylect.providers.http.client import Answer, Client
 from polylect.providers.http.error_kinds import Service, message_in, not_a_model, refusal
@@ -62,6 +63,7 @@ class HttpProvider:
         self._client = Client.of(settings)
         self._models = Catalogue.of(settings)
         self._infos: dict[str, ModelInfo] = {}
+        self._encode = BodyEncoder().encode
 
     def info(self, model: str) -> ModelInfo:
         """Asked for several times with every request, so looked up once."""

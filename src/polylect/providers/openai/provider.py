@@ -8,7 +8,6 @@ import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from functools import partial
 
-import msgspec
 from msgspec.structs import replace
 
 from polylect.apis import openai_chat, openai_responses
@@ -22,7 +21,6 @@ from polylect.vocab.ports import ModelEvent, ModelRequest, Provider, ReplyDone
 from polylect.wire import sse
 
 BASE_URL = "https://api.openai.com/v1"
-_encode = msgspec.json.Encoder().encode
 
 
 class OpenAI(HttpProvider):
@@ -54,7 +52,7 @@ class OpenAI(HttpProvider):
         encoded = self._responses.pop(request.messages)
         body = openai_responses.request_body(request, self.info(request.model), encoded=encoded)
         keep = partial(self._responses.store, encoded)
-        question = Question(request.model, f"{self._base}/responses", self._headers, _encode(body), keep)
+        question = Question(request.model, f"{self._base}/responses", self._headers, self._encode(body), keep)
         return self._ask(question, openai_responses.StreamParser())
 
     def _complete(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
@@ -62,7 +60,7 @@ class OpenAI(HttpProvider):
         field: MaxTokensField = "max_completion_tokens" if self._own else "max_tokens"
         body = openai_chat.request_body(request, max_tokens_field=field, encoded=encoded)
         keep = partial(self._chats.store, encoded)
-        question = Question(request.model, f"{self._base}/chat/completions", self._headers, _encode(body), keep)
+        question = Question(request.model, f"{self._base}/chat/completions", self._headers, self._encode(body), keep)
         return self._ask(question, openai_chat.StreamParser(lambda: f"call_{os.urandom(8).hex()}"))
 
     def _ask(self, question: Question, parser: Parser) -> AsyncGenerator[Sequence[ModelEvent], None]:

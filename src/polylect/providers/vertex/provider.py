@@ -9,8 +9,6 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from polylect.apis.anthropic_messages import StreamParser, encode_message, request_body
 from polylect.apis.encoded_history import EncodedHistories, EncodedHistory
 from polylect.providers.auth.google_token import Tokens, read_credentials
@@ -25,7 +23,6 @@ from polylect.wire.http1 import quoted
 
 REGION = "us-east5"
 _HELP = "GOOGLE_APPLICATION_CREDENTIALS, VERTEX_PROJECT_ID and VERTEX_REGION to where the model is enabled"
-_encode = msgspec.json.Encoder().encode
 
 
 class Vertex(HttpProvider):
@@ -49,7 +46,7 @@ class Vertex(HttpProvider):
             request.model,
             self._url(request.model),
             {"content-type": "application/json", "authorization": f"Bearer {token}"},
-            _encode(self._body(request, encoded)),
+            self._encode(self._body(request, encoded)),
             partial(self._encoded_histories.store, encoded),
         )
         service = Service(self.name, _HELP, (token,))
