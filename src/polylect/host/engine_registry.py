@@ -16,7 +16,7 @@ from polylect.dialects.jsonstream.versions import WIRE_MODES
 from polylect.host.errors import InvalidValue, UnknownEngine
 from polylect.system.repository import project
 from polylect.system.search_paths import absolute_only, program_on
-from polylect.vocab.modes import CLAUDE_MODES, MODES
+from polylect.vocab.modes import CLAUDE_MODES, MODES, OMP_MODES
 
 
 class EngineSpec(Struct, frozen=True, kw_only=True):
@@ -166,7 +166,8 @@ ENGINES: dict[str, EngineSpec] = {
             dialect="omp",
             version="18",
             start=("--mode", "rpc"),
-            flags=_OMP,
+            flags={**_OMP, "mode": ("--approval-mode", "{}")},
+            modes=OMP_MODES,
             session_ids="own",
             latest=("--continue",),
             places=("~/.bun/bin", "~/.local/bin"),

@@ -16,6 +16,9 @@ CLAUDE_MODES = {
 }
 """Our modes in the words of Claude Code: of its wire, its flags and the input of its hooks."""
 
+OMP_MODES = {"default": "always-ask", "auto_edit": "write", "force": "yolo"}
+"""Our modes in the words of omp's `--approval-mode`."""
+
 MODE_WORDS = {
     **{mode: mode for mode in MODES},
     **{word: mode for mode, word in CLAUDE_MODES.items()},

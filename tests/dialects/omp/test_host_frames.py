@@ -330,6 +330,60 @@ PERMISSION = dialog(
 )  # fmt: skip
 
 
+APPROVAL = dialog("select", title="Allow tool: bash\nCommand: ls", options=["Approve", "Deny"])
+"""How omp 18 asks for permission."""
+
+
+def test_a_permission_of_omp_names_its_call_and_the_call_starts_after_the_answer() -> None:
+    talk = running("18")
+    talk.hear(*said(reply(call("c1", "bash", command="ls"), stop="toolUse")))
+    [ask] = talk.hear(APPROVAL, execution("start", args={"command": "ls"}))
+    assert isinstance(ask, Ask)
+    assert (ask.kind, ask.call, ask.name, ask.args) == ("permission", "c1", "bash", {"command": "ls"})
+    assert talk.say(Answer("d1", "allow")) == [AskClosed("d1", "allowed", **T), ToolStarted("c1", "bash", **T)]
+    assert talk.sent[-1]["value"] == "Approve"
+
+
+def test_a_call_that_omp_was_told_not_to_make_is_denied() -> None:
+    talk = running("18")
+    talk.hear(*said(reply(call("c1", "bash", command="ls"), stop="toolUse")))
+    talk.hear(APPROVAL, execution("start", args={"command": "ls"}))
+    assert talk.say(Answer("d1", "deny")) == [AskClosed("d1", "denied", **T)]
+    assert talk.sent[-1]["value"] == "Deny"
+    [heard] = talk.hear(execution("end", isError=True, result=shown("Tool call denied by user: bash")))
+    assert heard == ToolFinished("c1", "bash", "Tool call denied by user: bash", "denied", **T)
+
+
+@pytest.mark.parametrize(
+    ("details", "asked"),
+    [
+        ("Command: ls", "c1"),
+        ("Reason: it is written so\nCommand: ls", "c1"),
+        ("Command: ls\nrm -r .", "c2"),
+        (f"Command: {'x' * 100}[…900ch elided…]", "c3"),
+        ("Command: rm -r .", ""),
+        ("Command: l", ""),
+        ("", ""),
+    ],
+)
+def test_a_permission_of_omp_is_for_the_call_that_it_shows_and_for_no_other(details: str, asked: str) -> None:
+    calls = {"c1": "ls", "c2": "ls\nrm -r .", "c3": "x" * 1000}
+    talk = running("18")
+    talk.hear(*said(reply(*(call(id, "bash", command=line) for id, line in calls.items()), stop="toolUse")))
+    [ask] = talk.hear({**APPROVAL, "title": f"Allow tool: bash\n{details}".strip()})
+    assert isinstance(ask, Ask)
+    assert (ask.kind, ask.name, ask.call) == ("permission", "bash", asked)
+    assert ask.args == ({"command": calls[asked]} if asked else {})
+
+
+def test_a_permission_of_omp_to_write_shows_a_path_first() -> None:
+    talk = running("18")
+    talk.hear(*said(reply(call("c1", "write", path="a", content="x"), stop="toolUse")))
+    [ask] = talk.hear({**APPROVAL, "title": "Allow tool: write\nPath: a\nContent:\nx"})
+    assert isinstance(ask, Ask)
+    assert (ask.call, ask.args) == ("c1", {"path": "a", "content": "x"})
+
+
 @pytest.mark.parametrize(
     ("given", "value", "how"),
     [

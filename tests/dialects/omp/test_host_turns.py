@@ -145,6 +145,14 @@ def test_omp_18_marks_the_last_run() -> None:
     assert talk.state(IDLE, only=ENDS) == [Settled()]
 
 
+def test_omp_18_3_ends_a_turn_whose_work_goes_on_in_the_background() -> None:
+    talk = prompted("18")
+    assert talk.hear(START, end(yielded=False), only=ENDS) == [TurnStarted(**T)]
+    assert talk.sent == [], "nobody asks whether it is over"
+    assert talk.hear(START, end(isTerminal=False, yielded=True), only=ENDS) == []
+    assert talk.state(IDLE, only=ENDS) == [TurnEnded("end", **T), Settled()]
+
+
 def test_a_prompt_result_tells_how_it_ended() -> None:
     talk = prompted("18")
     error = {"message": "no credit", "httpStatus": 402, "retryable": False}

@@ -10,6 +10,7 @@ from polylect.app.startup.args import Flags, Options, UsageError, common, parse
 from polylect.dialects.omp.ready import READY
 from polylect.sessions import folder
 from polylect.system.clock_and_ids import new_id as new_id
+from polylect.vocab.modes import OMP_MODES
 
 EXIT_CODES = (78,)
 """Hosts of omp know no 2: what a person has to set first is told by 78, everything else by 1."""
@@ -76,8 +77,7 @@ _TOOLS = {
     "ask": "AskUserQuestion",
 }
 """Their names for tools, and ours."""
-_MODES = {"always-ask": "default", "write": "auto_edit", "yolo": "force"}
-"""omp's names for approval modes, and ours."""
+_MODES = {word: mode for mode, word in OMP_MODES.items()}
 _LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max", "auto", "inherit")
 _VERSIONS = ("13", "18", "pi")
 

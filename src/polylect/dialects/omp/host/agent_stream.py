@@ -52,7 +52,7 @@ class AgentStream:
         """A `message_start` has come, and its `message_end` has not."""
         self._ended: set[int] = set()
         self._args: dict[int, tuple[str, str]] = {}
-        self._called: set[str] = set()
+        self._called: dict[str, e.ToolCalled] = {}
         self._finished: set[str] = set()
         self._outputs: dict[str, str] = {}
 
@@ -64,6 +64,11 @@ class AgentStream:
 
     def __contains__(self, call: object) -> bool:
         return call in self._called
+
+    @property
+    def open_calls(self) -> list[e.ToolCalled]:
+        """The calls of this turn that have not finished."""
+        return [called for call, called in self._called.items() if call not in self._finished]
 
     def read(self, kind: str, frame: Fields) -> list[e.Event]:
         begun = [] if kind in _MAY_PRECEDE else self._step()
@@ -209,11 +214,11 @@ class AgentStream:
     def _call(self, call: str, name: str, args: dict[str, Any], intent: str) -> list[e.Event]:
         if call in self._called:
             return []
-        self._called.add(call)
         why = args.get(_INTENT)
         arguments = {key: value for key, value in args.items() if key != _INTENT}
         described = intent or (why if isinstance(why, str) else "")
-        return [e.ToolCalled(call, name, arguments, description=described, **self.place)]
+        self._called[call] = e.ToolCalled(call, name, arguments, description=described, **self.place)
+        return [self._called[call]]
 
     def _tool_start(self, frame: Fields) -> list[e.Event]:
         call, name = text(frame, "toolCallId"), text(frame, "toolName")

@@ -197,8 +197,10 @@ class HostSide(HostCodec):
                     yield event
                     self._reader.dialogs.end_turn(event.turn)
                     self._release(self._queue.ended(event.turn))
-                case e.ToolStarted(call) if call in self._reader.dialogs.denied:
-                    pass  # omp says so of every call
+                case e.ToolStarted() if self._reader.dialogs.holds(event):
+                    pass
+                case e.ToolFinished(call, outcome="error") if call in self._reader.dialogs.denied:
+                    yield replace(event, outcome="denied")
                 case e.Settled() if self._settled or self._queue.running:
                     pass
                 case e.Settled():

@@ -84,7 +84,9 @@ class EventReader:
         """The last reply says how the run ended. If the loop itself failed, only this frame has that reply."""
         replies = [message for message in rows(frame, "messages") if message.get("role") == "assistant"]
         last = self.main.last or (replies[-1] if replies else {})
-        terminal = frame.get("isTerminal")
+        terminal, yielded = frame.get("isTerminal"), frame.get("yielded")
+        if not terminal and isinstance(yielded, bool):  # 18.3: work in the background goes on after the turn
+            terminal = None if yielded else False
         return self.tracker.end(self._ended(last), terminal=terminal if isinstance(terminal, bool) else None)
 
     def _ended(self, last: Fields) -> e.TurnEnded:
@@ -185,7 +187,8 @@ class EventReader:
 
     def _dialog(self, frame: Fields) -> list[e.Event]:
         agent = text(frame, "agent") or self.agents.caller(text(frame, "toolCallId"))
-        return self.dialogs.read(frame, self.tracker.turn, agent)
+        calls = [*self.main.open_calls, *self.agents.open_calls]
+        return self.dialogs.read(frame, self.tracker.turn, agent, calls)
 
     def _command_output(self, frame: Fields) -> list[e.Event]:
         return [e.Display("command_output", {"text": text(frame, "text")}, turn=self.tracker.turn)]

@@ -2,9 +2,19 @@
 
 Keeps the asks that nobody has answered. omp gives a dialog up after its timeout without a frame, so the deadline is
 kept here and the ask is closed when the next line comes. Used by `decode` and `codec`.
+
+omp asks for permission (`--approval-mode`) by a `select` that names no call. Its title has the tool and the beginning
+of the arguments:
+
+    Allow tool: bash
+    Command: git status
+
+`asked_call` finds the call by that. Policies judge an ask by its arguments, so a call is named only if no other fits.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
+from itertools import zip_longest
 from typing import Literal
 
 from msgspec.structs import replace
@@ -15,8 +25,10 @@ from polylect.vocab.content import Option
 
 How = Literal["allowed", "denied", "answered", "cancelled", "timeout"]
 
-_KINDS = (("always", "allow_always"), ("deny", "reject_once"), ("allow", "allow_once"))
+_KINDS = (("always", "allow_always"), ("deny", "reject_once"), ("allow", "allow_once"), ("approve", "allow_once"))
 """What an option of a permission means, by a word in its label."""
+_APPROVAL = re.compile(r"Allow tool: (?P<tool>\S+)\n?(?:Origin: .*\n?)?(?:Reason: .*\n?)?(?P<details>(?s:.*))")
+_ELIDED = re.compile(r"\[…\d+ch elided…\]$")
 
 
 class Dialogs:
@@ -27,9 +39,19 @@ class Dialogs:
         """Asks that nobody has answered, by id."""
         self.denied: set[str] = set()
         """Calls of this turn that were asked for in vain."""
+        self._asked: set[str] = set()
+        """Calls of this turn that were asked for."""
+        self._held: dict[str, e.ToolStarted] = {}
+        """Starts of calls that came before the answer, which omp waits for after it."""
 
-    def read(self, frame: Fields, turn: str, agent: str) -> list[e.Event]:
+    def read(self, frame: Fields, turn: str, agent: str, calls: Iterable[e.ToolCalled] = ()) -> list[e.Event]:
+        """The events of a request. `calls` are those that have not finished."""
         method = text(frame, "method")
+        if method == "select" and (approval := _APPROVAL.fullmatch(text(frame, "title"))):
+            frame = {**frame, "toolName": approval["tool"]}
+            others = [call for call in calls if call.call not in self._asked]
+            if call := asked_call(approval["tool"], approval["details"], others):
+                frame, agent = {**frame, "toolCallId": call.call, "args": call.args}, call.agent
         if method == "cancel":
             return self.close(text(frame, "targetId"), "cancelled")
         if method in _DIALOGS:
@@ -40,9 +62,20 @@ class Dialogs:
     def close(self, ask: str, how: How, reason: str = "") -> list[e.Event]:
         closed = self.open.pop(ask, None)
         self._deadlines.pop(ask, None)
-        if closed and how == "denied":
+        if closed is None:
+            return []
+        started = self._held.pop(closed.call, None)
+        if how == "denied":
             self.denied.add(closed.call)
-        return [e.AskClosed(ask, how, reason, turn=closed.turn, agent=closed.agent)] if closed else []
+        starts = [started] if started and how == "allowed" else []
+        return [e.AskClosed(ask, how, reason, turn=closed.turn, agent=closed.agent), *starts]
+
+    def holds(self, started: e.ToolStarted) -> bool:
+        """Whether this start is none yet: omp reports that of every call, also while it asks and after a no."""
+        if any(ask.call == started.call for ask in self.open.values()):
+            self._held[started.call] = started
+            return True
+        return started.call in self.denied
 
     def overdue(self) -> list[e.Event]:
         """The engine has given these up by itself; it never says so."""
@@ -54,32 +87,53 @@ class Dialogs:
 
     def end_turn(self, turn: str) -> None:
         """Whatever the turn asked is closed with it."""
-        self.denied.clear()
+        for calls in (self.denied, self._asked, self._held):
+            calls.clear()
         for ask in [id for id, ask in self.open.items() if ask.turn == turn]:
             del self.open[ask]
             self._deadlines.pop(ask, None)
 
     def _open_dialog(self, ask: e.Ask) -> e.Ask:
         self.open[ask.ask] = ask
+        self._asked.add(ask.call)
         if ask.timeout_ms:
             self._deadlines[ask.ask] = self._now() + ask.timeout_ms
         return ask
 
 
+def asked_call(tool: str, details: str, calls: Iterable[e.ToolCalled]) -> e.ToolCalled | None:
+    """The call of this tool that a dialog with these details is about; None if it may be one of several."""
+    fitting = [call for call in calls if call.name == tool and _fits(details, call)]
+    return fitting[0] if fitting and all(call.args == fitting[0].args for call in fitting) else None
+
+
+def _fits(details: str, call: e.ToolCalled) -> bool:
+    """Whether the details may be those of this call. A command is shown alone, a path before other things."""
+    label, _, shown = details.partition(": ")
+    begin, cut = _ELIDED.subn("", shown)
+    values = [value for value in call.args.values() if isinstance(value, str)]
+    if cut and label == "Command":
+        return any(value.startswith(begin) for value in values)
+    return not details or any(
+        shown == value or (label != "Command" and shown.startswith(f"{value}\n")) for value in values
+    )
+
+
 def _select(frame: Fields) -> e.Ask:
-    """A permission travels as a select too; ours name the call it is for."""
-    call = text(frame, "toolCallId")
+    """A permission travels as a select too: omp names the tool, ours the call as well."""
+    call, tool = text(frame, "toolCallId"), text(frame, "toolName")
     details = [text(row, "description") for row in rows(frame, "optionDetails")]
     labels = texts(frame, "options")
+    kind: Literal["permission", "choice"] = "permission" if call or tool else "choice"
     options = tuple(
-        Option(label, label, details[place] if place < len(details) else "", _option_kind(label) if call else "")
-        for place, label in enumerate(labels)
+        Option(label, label, description, _option_kind(label) if kind == "permission" else "")
+        for label, description in zip_longest(labels, details[: len(labels)], fillvalue="")
     )
     return e.Ask(
         text(frame, "id"),
-        "permission" if call else "choice",
+        kind,
         call,
-        text(frame, "toolName"),
+        tool,
         table(frame, "args"),
         title=text(frame, "title"),
         reason=text(frame, "message"),

@@ -29,6 +29,10 @@ class Agents:
         """Which agent made a call; the main one, if none did."""
         return next((agent for agent, stream in self._streams.items() if call in stream), "")
 
+    @property
+    def open_calls(self) -> list[e.ToolCalled]:
+        return [call for stream in self._streams.values() for call in stream.open_calls]
+
     def _lifecycle(self, payload: Fields, turn: str) -> list[e.Event]:
         agent, status = text(payload, "id"), text(payload, "status")
         if status == "started":
