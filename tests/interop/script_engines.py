@@ -1,4 +1,7 @@
-"""The engines that one program is to drive alike, each pointed at the same model on loopback."""
+"""The engines that one program is to drive alike, each pointed at the same model on loopback.
+
+aionrs and wayland-core are no packages: the scripted peers (`peers/`) stand for them.
+"""
 
 import os
 import sys
@@ -8,6 +11,7 @@ from typing import Any, NamedTuple
 
 from interop import omp_peers
 from interop.claude_model import Model
+from peers.programs import MODULES, path_with
 from polylect import plug
 from polylect.app.serving.in_process import InProcessLink
 from polylect.embed import run_engine
@@ -50,11 +54,12 @@ class Engine(NamedTuple):
 
     name: str
     version: str = ""
+    flags: tuple[str, ...] = ()
 
     @property
     def tool(self) -> str:
         """What it calls the tool that runs commands."""
-        return "bash" if self._omp else "Bash"
+        return "bash" if self._omp else "ExecCommand" if self.name == "aionrs" else "Bash"
 
     @property
     def _omp(self) -> bool:
@@ -70,6 +75,10 @@ class Engine(NamedTuple):
             binary = Path(os.environ["POLYLECT_INTEROP_CLAUDE"]) / "claude_agent_sdk" / "_bundled"
             env |= {"CLAUDE_CONFIG_DIR": str(place / "claude"), "PATH": f"{binary}{os.pathsep}{env['PATH']}"}
             return connect("claude", env=env, model=MODEL, resume=resume, **around)
+        if self.name in MODULES:
+            env |= {"PATH": path_with(self.name, place / "bin")}
+            service = {"provider": "anthropic", "base_url": model.url, "model": MODEL}
+            return connect(self.name, env=env, resume=resume, **service, **around)
         env |= {"POLYLECT_HOME": str(place / "state"), "PYTHONPATH": os.pathsep.join(sys.path)}
         args = ("--protocol", self.version) if self.version else ()
         return connect(self.name, env=env, args=args, provider="anthropic", model=MODEL, resume=resume, **around)
@@ -81,7 +90,8 @@ class Engine(NamedTuple):
         if not (place / "agent").exists():
             omp_peers.configure(peer, model.url, place)
         env = {**_ENVIRONMENT, "HOME": str(place), "PI_CODING_AGENT_DIR": str(place / "agent")}
-        argv = [*peer.argv, "--mode", "rpc", "--model", "mock/one", *(["--session", resume] if resume else [])]
+        argv = [*peer.argv, "--mode", "rpc", "--model", "mock/one", *self.flags]
+        argv += ["--session", resume] if resume else []
         return connect(argv, dialect="omp", env=env, **around)
 
     async def session(self, agent: Agent) -> str:
@@ -107,6 +117,9 @@ ENGINES = {
     "claude": Engine("claude"),
     "omp 13": Engine("omp", "13"),
     "omp 18": Engine("omp", "18"),
+    "omp 18, asking": Engine("omp", "18", ("--approval-mode", "always-ask")),
     "pi": Engine("pi", "pi"),
     "pi 0.87": Engine("pi", "pi 0.87"),
+    "aionrs": Engine("aionrs"),
+    "wayland-core": Engine("wayland-core"),
 }

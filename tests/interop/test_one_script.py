@@ -1,8 +1,9 @@
 """One program, every engine: through the host SDK it hears the same events, in the same order.
 
-Ours in all its dialects, and the real claude, omp and pi, each against the same model on loopback. What our engine says
-in this process is the vocabulary itself; each engine is held to that, less what its dialect lists as unsaid. What is
-left is in DIFFERENCES, with the reason, or the test fails; so it does if a difference is no more.
+Ours in all its dialects, the real claude, omp and pi, and the scripted peers of aionrs and wayland-core, each against
+the same model on loopback. What our engine says in this process is the vocabulary itself; each engine is held to that,
+less what its dialect lists as unsaid. What is left is in DIFFERENCES, with the reason, or the test fails; so it does if
+a difference is no more.
 """
 
 import asyncio
@@ -47,11 +48,14 @@ class Difference(NamedTuple):
         return chapter in (self.chapters or (chapter,)) and is_a(self.event, found)
 
 
-JSON_STREAM = ("polylect json-stream", "polylect json-stream 0.1.0")
-OMP = ("polylect omp", "polylect omp 13", "polylect pi", "omp 13", "omp 18", "pi", "pi 0.87")
+JSON_STREAM = ("polylect json-stream", "polylect json-stream 0.1.0", "aionrs", "wayland-core")
+ASKING = "omp 18, asking"
+OMP = ("polylect omp", "polylect omp 13", "polylect pi", "omp 13", "omp 18", ASKING, "pi", "pi 0.87")
 UNASKED = ("omp 13", "omp 18", "pi", "pi 0.87")
 CALLS = ("tool", "deny")
 IN_PLACE_OF_AN_ASK = "it has no approval: what the model wants is done"
+CMD = "the argument of its tool is called cmd"
+TOTALS = "it tells the total of the session, and what was used before is not known"
 DIFFERENCES = [
     Difference(JSON_STREAM, CALLS, "~ReplyEnded", "nothing marks it, and after a call another may be told of"),
     Difference(
@@ -67,8 +71,16 @@ DIFFERENCES = [
     Difference(
         ("polylect claude", "claude"), ("settings",), "+SettingChanged", "each turn begins with all that is set"
     ),
-    Difference(("omp 18",), ("settings",), "+SettingChanged", "its commands are announced"),
-    Difference(("omp 13", "omp 18"), (), "+Display", "an extension of its own shows a widget"),
+    Difference(("omp 18", ASKING), ("settings",), "+SettingChanged", "its commands are announced"),
+    Difference(("omp 13", "omp 18", ASKING), (), "+Display", "an extension of its own shows a widget"),
+    Difference(("aionrs",), CALLS, "-ToolCalled", CMD),
+    Difference(("aionrs",), CALLS, "+ToolCalled", CMD),
+    Difference(("aionrs",), ("resume",), "-TurnEnded", TOTALS),
+    Difference(("aionrs",), ("resume",), "+TurnEnded end 0 in,", TOTALS),
+    Difference(("wayland-core",), (), "+Notice", "it says that the model has no price, and what becomes of a session"),
+    Difference(("wayland-core",), (), "+Extra", "what it can do is told right after its start", always=False),
+    Difference(("wayland-core",), ("cancel",), "-CostChanged", "it tells no cost of a turn that was stopped"),
+    Difference(("wayland-core",), ("settings",), "+SettingChanged", "its policies are settings"),
     Difference(UNASKED, CALLS, "-Ask", IN_PLACE_OF_AN_ASK),
     Difference(UNASKED, CALLS, "-AskClosed", IN_PLACE_OF_AN_ASK),
     Difference(UNASKED, ("deny",), "+ToolStarted", IN_PLACE_OF_AN_ASK),
@@ -82,8 +94,9 @@ DIFFERENCES = [
 
 
 def script(tool: str) -> dict[str, list[Step]]:
-    run = use("call_1", tool, command="echo made > made.txt", description="makes a file")
-    again = use("call_2", tool, command="echo made > denied.txt", description="makes another")
+    command = "cmd" if tool == "ExecCommand" else "command"
+    run = use("call_1", tool, **{command: "echo made > made.txt", "description": "makes a file"})
+    again = use("call_2", tool, **{command: "echo made > denied.txt", "description": "makes another"})
     return {
         "HELLO": [[text("Hello to you.")]],
         "MAKE": [[text("I will."), run], [text("It is made.")]],
@@ -300,6 +313,7 @@ def test_the_same_program_hears_the_same_events(
         print(f"\n{name}{'' if known else ': nothing differs'}")
         for row in known:
             print(f"    {', '.join(row.chapters) or 'any':<12} {row.event:<22} {row.why}")
-    assert [each for each in found if not any(row.explains(*each) for row in known)] == [], "not in DIFFERENCES"
+    unexplained = [each for each in found if not any(row.explains(*each) for row in known)]
+    assert not unexplained, "not in DIFFERENCES:\n" + "\n".join(f"{chapter}: {event}" for chapter, event in unexplained)
     unused = [row for row in known if row.always and not any(row.explains(*each) for each in found)]
     assert unused == [], "no longer needed"

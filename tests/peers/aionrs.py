@@ -13,6 +13,7 @@ import uuid
 from itertools import count
 from pathlib import Path
 
+from peers.model import ModelClient, ServiceError, result_of
 from peers.peer import Commands, Frame, Memory, Stopped, flag, info, leave, run_command, say, script
 
 _FLAGS = (
@@ -31,6 +32,7 @@ class Aionrs:
         self._commands = Commands()
         self._mode = "default"
         self._images = "unknown"
+        self._model = ModelClient(flag("--base-url"), self._commands, self._during)
         self._calls = count(1)
         self._msg_id = ""
         self._window = True
@@ -107,40 +109,67 @@ class Aionrs:
         self._msg_id = msg_id
         self._memory.save(prompts=[*self._memory.state["prompts"], content])
         say(type="stream_start", msg_id=msg_id)
-        usage = self._play(script(content))
-        say(type="stream_end", msg_id=msg_id, usage=usage)
+        ends_well = self._converse(content) if flag("--base-url") else self._play(script(content))
+        say(type="stream_end", msg_id=msg_id, usage=self._memory.state["used"] if ends_well else _NOTHING)
 
-    def _play(self, parts: list[tuple[str, str]]) -> Frame:
+    def _converse(self, content: str) -> bool:
+        """Does what the model says. Returns whether the run ends well."""
+        messages = [*self._memory.state["messages"], {"role": "user", "content": content}]
+        self._memory.save(messages=messages)
+        while True:
+            try:
+                reply = self._model.reply(messages, self._text)
+            except ServiceError as error:
+                self._error(f"Provider error: API error {error}")
+                return False
+            self._memory.spend(reply.usage)
+            messages.append({"role": "assistant", "content": reply.content})
+            if not reply.calls:
+                self._memory.save(messages=messages)
+                return True
+            results = [result_of(call, self._exec(call["input"], call["id"])) for call in reply.calls]
+            messages.append({"role": "user", "content": results})
+
+    def _play(self, parts: list[tuple[str, str]]) -> bool:
         for word, rest in parts:
             if self._memory.state["open_calls"]:
                 self._error("Provider error: API error 400: tool_use ids were found without tool_result blocks")
-                return _NOTHING
+                return False
             match word:
                 case "fail":
                     self._error(rest)
-                    return _NOTHING
+                    return False
                 case "wait":
-                    say(type="text_delta", text="…", msg_id=self._msg_id)
+                    self._text("…")
                     while True:
                         self._during(self._commands.next())
                 case "run":
-                    self._call("ExecCommand", "exec", {"cmd": rest}, f"Execute: {rest}")
+                    self._exec({"cmd": rest}, self._call_id())
                 case "read":
-                    self._call("Read", "info", {"file_path": rest}, f"Read {rest}")
+                    self._call("Read", "info", {"file_path": rest}, f"Read {rest}", self._call_id())
                 case "recall":
-                    say(type="text_delta", text=" | ".join(self._memory.state["prompts"]), msg_id=self._msg_id)
+                    self._text(" | ".join(self._memory.state["prompts"]))
                 case _:
-                    say(type="text_delta", text=rest, msg_id=self._msg_id)
-        self._memory.save(requests=self._memory.state["requests"] + 1)
-        return {key: tokens * self._memory.state["requests"] for key, tokens in _USAGE.items()}
+                    self._text(rest)
+        self._memory.spend(_USAGE)
+        return True
+
+    def _text(self, text: str) -> None:
+        say(type="text_delta", text=text, msg_id=self._msg_id)
 
     def _during(self, frame: Frame) -> None:
         """A command during a run: messages, contexts and servers are dropped; the end of the input changes nothing."""
         if frame["type"] not in ("message", "init_history", "add_mcp_server"):
             self._aside(frame)
 
-    def _call(self, name: str, category: str, args: Frame, description: str) -> None:
-        call_id = f"call_{os.getpid()}_{next(self._calls)}"
+    def _call_id(self) -> str:
+        return f"call_{os.getpid()}_{next(self._calls)}"
+
+    def _exec(self, args: Frame, call_id: str) -> str:
+        return self._call("ExecCommand", "exec", args, f"Execute: {args['cmd']}", call_id)
+
+    def _call(self, name: str, category: str, args: Frame, description: str, call_id: str) -> str:
+        """Makes a call. Returns what the model is told of it."""
         ids = {"msg_id": self._msg_id, "call_id": call_id}
         info(f"Tool call: {name}")
         self._memory.save(open_calls=1)
@@ -156,9 +185,10 @@ class Aionrs:
         say(type="tool_result", **ids, tool_name=name, status=status, output=output, output_type="text")
         return self._result(name, status, output)
 
-    def _result(self, name: str, status: str, output: str) -> None:
+    def _result(self, name: str, status: str, output: str) -> str:
         self._memory.save(open_calls=0)
         info(f"[{name} {status}] {output}")
+        return output
 
     def _answer(self, call_id: str) -> Frame:
         while True:

@@ -17,6 +17,8 @@ import queue
 import subprocess
 import sys
 import threading
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -72,6 +74,10 @@ class Commands:
             with Path(path).open("a") as file:
                 file.write(line)
 
+    def put(self, frame: Frame) -> None:
+        """Adds something that the peer waits for besides commands."""
+        self._queue.put(frame)
+
     def next(self) -> Frame:
         """The next command; its type is empty at the end of the input."""
         return self._queue.get()
@@ -85,14 +91,17 @@ class Commands:
 
 
 class Memory:
-    """A session on disk: prompts, replies, calls without a result, and what it has used."""
+    """A session on disk: prompts, messages of a model that was asked, calls without a result, what it has used."""
 
     def __init__(self, id: str) -> None:
         self.id = id
         self.path = Path(f".peer-sessions/{id}.json")
-        self.state: dict[str, Any] = {"prompts": [], "open_calls": 0, "interrupted": False, "requests": 0}
+        self.state: dict[str, Any] = {"prompts": [], "open_calls": 0, "interrupted": False, "used": {}, "messages": []}
         if self.path.exists():
             self.state = json.loads(self.path.read_text())
+
+    def spend(self, usage: Mapping[str, int]) -> None:
+        self.save(used=dict(Counter(self.state["used"]) + Counter(usage)))
 
     def save(self, **changes: object) -> None:
         self.state |= changes

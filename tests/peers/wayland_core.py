@@ -14,13 +14,16 @@ import os
 import re
 import sys
 import uuid
+from collections import Counter
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+from peers.model import ModelClient, ServiceError, result_of
 from peers.peer import Commands, Frame, Memory, Stopped, flag, info, leave, run_command, say, script
 
 _MODES = ("default", "auto_edit", "force")
+_USAGE = {"input_tokens": 11, "output_tokens": 7}
 _INTERRUPTED = (
     "Session persistence authority unavailable: session has an interrupted turn at journal cursor Some(7); "
     "resume, reconcile, or cancel it before starting a new message"
@@ -50,6 +53,9 @@ class WaylandCore:
         self._price = 0.5 if flag("--model") == "priced" else 0.0
         self._cost = 0.0
         """Of this process: what the session had cost before is forgotten."""
+        self._model = ModelClient(flag("--base-url"), self._commands, self._during)
+        self._used = Counter(_USAGE)
+        """What the turn took."""
         self._calls = count(1)
         self._msg_id = ""
         self._window = True
@@ -168,7 +174,7 @@ class WaylandCore:
         info(_NO_REPLAY, msg_id)
         say(type="stream_start", msg_id=msg_id)
         try:
-            ends_well = self._play(script(content))
+            ends_well = self._converse(content) if flag("--base-url") else self._play(script(content))
         except Stopped as stopped:
             self._late = stopped.args[0] if stopped.args else {}
             return self._end_early("stop")
@@ -180,15 +186,34 @@ class WaylandCore:
         say(type="stream_end", msg_id=self._msg_id, finish_reason=finish_reason, usage=usage)
 
     def _end(self) -> None:
-        requests = self._memory.state["requests"] + 1
-        self._memory.save(requests=requests)
+        self._memory.spend(self._used)
         self._cost += self._price
         row: Frame = {"turn": 1, "model": "mystery", "provider": "anthropic", "cost_usd": self._price}
         row["priced"] = bool(self._price)
         say(type="session_cost", session_id=self._memory.id, total_cost_usd=self._cost, per_turn=[row])
-        usage = {"input_tokens": 11 * requests, "output_tokens": 7 * requests, "active_window_percent": 2}
+        usage = {**self._memory.state["used"], "active_window_percent": 2}
         end: Frame = {"msg_id": self._msg_id, "finish_reason": "stop", "usage": usage}
-        say(type="stream_end", **end, usage_delta={"input_tokens": 11, "output_tokens": 7}, agent_run_id="r")
+        say(type="stream_end", **end, usage_delta=self._used, agent_run_id="r")
+
+    def _converse(self, content: str) -> bool:
+        """Does what the model says. Returns whether the turn ends well."""
+        texts, self._context = [*self._context, content], []
+        messages = [*self._memory.state["messages"], *({"role": "user", "content": text} for text in texts)]
+        self._used = Counter[str]()
+        while True:
+            info(_NO_PRICE, self._msg_id)
+            try:
+                reply = self._model.reply(messages, self._text)
+            except ServiceError as error:
+                self._error(f"Provider error: API error {error}")
+                return False
+            self._used.update(reply.usage)
+            messages.append({"role": "assistant", "content": reply.content})
+            if not reply.calls:
+                self._memory.save(messages=messages)
+                return True
+            results = [result_of(call, self._bash(call["input"], call["id"])) for call in reply.calls]
+            messages.append({"role": "user", "content": results})
 
     def _fails_at_the_service(self, word: str, rest: str) -> bool:
         """Whether the request of this part fails, for one because the key was dropped before."""
@@ -218,11 +243,11 @@ class WaylandCore:
                 return False
             match word:
                 case "wait":
-                    say(type="text_delta", text="…", msg_id=self._msg_id)
+                    self._text("…")
                     while True:
                         self._during(self._commands.next())
                 case "run":
-                    self._call("Bash", "exec", {"command": rest}, f"Execute: {rest}")
+                    self._bash({"command": rest})
                 case "read":
                     self._call("Read", "info", {"file_path": rest}, f"Read {rest}")
                 case "ask":
@@ -230,11 +255,13 @@ class WaylandCore:
                 case "peek":
                     self._call("Read", "info", {"file_path": rest}, f"Read {rest}", boundary=True)
                 case "recall":
-                    text = " | ".join([*self._context, *self._memory.state["prompts"]])
-                    say(type="text_delta", text=text, msg_id=self._msg_id)
+                    self._text(" | ".join([*self._context, *self._memory.state["prompts"]]))
                 case _:
-                    say(type="text_delta", text=rest, msg_id=self._msg_id)
+                    self._text(rest)
         return True
+
+    def _text(self, text: str) -> None:
+        say(type="text_delta", text=text, msg_id=self._msg_id)
 
     def _during(self, frame: Frame) -> None:
         if frame["type"] not in ("message", "init_history", "add_mcp_server"):
@@ -252,8 +279,8 @@ class WaylandCore:
         say(type="tool_running", **ids, tool_name="AskUserQuestion")
         return info(f"[AskUserQuestion success] {answer['answer']}", self._msg_id)
 
-    def _ids(self) -> Frame:
-        return {"msg_id": self._msg_id, "call_id": f"call_{os.getpid()}_{next(self._calls)}"}
+    def _ids(self, call_id: str = "") -> Frame:
+        return {"msg_id": self._msg_id, "call_id": call_id or f"call_{os.getpid()}_{next(self._calls)}"}
 
     def _request(self, ids: Frame, tool: Frame) -> Frame:
         call_id = ids["call_id"]
@@ -262,8 +289,14 @@ class WaylandCore:
         say(type="approval_required", call_id=call_id, resume_token="", **about)
         return self._answer(call_id)
 
-    def _call(self, name: str, category: str, args: Frame, description: str, *, boundary: bool = False) -> None:
-        ids = self._ids()
+    def _bash(self, args: Frame, call_id: str = "") -> str:
+        return self._call("Bash", "exec", args, f"Execute: {args['command']}", call_id)
+
+    def _call(
+        self, name: str, category: str, args: Frame, description: str, call_id: str = "", *, boundary: bool = False
+    ) -> str:
+        """Makes a call. Returns what the model is told of it."""
+        ids = self._ids(call_id)
         tool: Frame = {"name": name, "category": category, "args": args, "description": description}
         info(f"Tool call: {name}", self._msg_id)
         outside = boundary and not self._is_granted(args["file_path"])
@@ -274,7 +307,8 @@ class WaylandCore:
             answer = self._request(ids, tool | ({"escalation": escalation} if outside else {}))
             if answer["type"] == "tool_deny":
                 say(type="tool_cancelled", **ids, reason=answer.get("reason", ""))
-                return info(f"[{name} error] Tool denied", self._msg_id)
+                info(f"[{name} error] Tool denied", self._msg_id)
+                return "Tool denied"
             self._grant(name, answer.get("scope", "once"))
         else:
             say(type="call_announced", **ids, tool=tool)
@@ -285,7 +319,8 @@ class WaylandCore:
         except Stopped:
             raise Stopped({**ids, "tool_name": name}) from None
         say(type="tool_result", **ids, tool_name=name, status=status, output=output, output_type="text")
-        return info(f"[{name} {status}] {output}", self._msg_id)
+        info(f"[{name} {status}] {output}", self._msg_id)
+        return output
 
     def _grant(self, name: str, scope: Any) -> None:
         match scope:
