@@ -133,6 +133,7 @@ MEANING: list[tuple[Frame, Command]] = [
 ]  # fmt: skip
 ALONE = {
     "negotiate_protocol", "set_event_filter", "set_fast_mode", "set_subagent_subscription", "abort_and_restore_queue",
+    "set_ask_dialog",
 }  # fmt: skip
 
 ANSWERS: list[tuple[Frame, Any, Any]] = [

@@ -63,6 +63,38 @@ def test_a_reply_is_this_answer(ask: Ask, reply: Frame, answer: Answer) -> None:
     assert talk.told == [answer]
 
 
+QUESTION = Ask("a1", "choice", args={"header": "Paint"}, title="Which?", options=COLOURS, multiple=True, timeout_ms=9)
+
+
+@pytest.mark.parametrize(
+    ("given", "answer"),
+    [
+        ({"selectedOptions": ["blue", "red"]}, Answer("a1", "allow", value=["2", "1"])),
+        ({"selectedOptions": ["red"], "customInput": "a bit"}, Answer("a1", "allow", value=["1", "a bit"])),
+        ({"customInput": "green"}, Answer("a1", "allow", value=["green"])),
+        ({"selectedOptions": []}, Answer("a1", "cancelled")),
+    ],
+)
+def test_a_host_that_shows_questions_can_choose_several(given: Frame, answer: Answer) -> None:
+    talk = EngineTalk("18")
+    [response] = talk.hear({"type": "set_ask_dialog", "id": "r1", "enabled": True})
+    assert (response["success"], response["data"]) == (True, {"enabled": True})
+    [asked] = talk.say(QUESTION)
+    options = [{"label": "red", "description": "warm"}, {"label": "blue"}]
+    question = {"id": "a1", "question": "Which?", "options": options, "header": "Paint", "multi": True}
+    assert asked == {
+        "type": "extension_ui_request", "id": "a1", "method": "ask", "timeout": 9, "questions": [question],
+    }  # fmt: skip
+    assert talk.hear({"type": "extension_ui_response", "id": "a1", "answers": [{"id": "a1", **given}]}) == []
+    assert talk.told == [answer]
+
+
+def test_a_host_may_stop_to_show_questions() -> None:
+    talk = EngineTalk("18")
+    talk.hear({"type": "set_ask_dialog", "enabled": True}, {"type": "set_ask_dialog", "enabled": False})
+    assert [frame["method"] for frame in talk.say(QUESTION)] == ["select"]
+
+
 def test_unknown_late_and_second_answers_are_ignored_without_a_word() -> None:
     talk = EngineTalk()
     talk.say(Ask("a1", "confirm"), Ask("a2", "confirm"))

@@ -330,6 +330,49 @@ PERMISSION = dialog(
 )  # fmt: skip
 
 
+RED_OR_BLUE = {"id": "q1", "question": "Which?", "options": [{"label": "red"}, {"label": "blue"}], "multi": True}
+WHY = {"id": "q2", "question": "Why?", "options": []}
+FORM = dialog("ask", timeout=9, questions=[{**RED_OR_BLUE, "header": "Paint"}, WHY])
+
+
+def test_each_question_of_a_dialog_is_an_ask_and_all_are_answered_together() -> None:
+    talk = Talk("18")
+    about: Any = {"options": (Option("red", "red"), Option("blue", "blue")), "multiple": True}
+    which = Ask("d1:0", "choice", args={"header": "Paint"}, title="Which?", timeout_ms=9, **about)
+    assert talk.hear(FORM) == [which, Ask("d1:1", "text", title="Why?", timeout_ms=9)]
+    assert talk.say(Answer("d1:0", "allow", value=["blue", "green"])) == [AskClosed("d1:0", "answered")]
+    assert talk.sent == []
+    assert talk.say(Answer("d1:1", "allow", value="it is nice")) == [AskClosed("d1:1", "answered")]
+    assert talk.sent == [
+        {
+            "type": "extension_ui_response",
+            "id": "d1",
+            "answers": [
+                {"id": "q1", "selectedOptions": ["blue"], "customInput": "green"},
+                {"id": "q2", "customInput": "it is nice"},
+            ],
+        }
+    ]
+
+
+def test_a_no_to_one_question_and_a_dialog_that_is_taken_back_close_all_of_it() -> None:
+    both = [AskClosed("d1:0", "cancelled"), AskClosed("d1:1", "cancelled")]
+    talk = Talk("18")
+    talk.hear(FORM)
+    assert talk.say(Answer("d1:1", "deny")) == both
+    assert talk.sent == [{"type": "extension_ui_response", "id": "d1", "cancelled": True}]
+    talk.hear(FORM)
+    assert talk.hear(dialog("cancel", targetId="d1")) == both
+
+
+def test_a_dialog_with_one_question_has_its_id() -> None:
+    talk = Talk("18")
+    [ask] = talk.hear({**FORM, "questions": FORM["questions"][:1]})
+    assert isinstance(ask, Ask)
+    assert talk.say(Answer(ask.ask, "allow")) == [AskClosed("d1", "answered")]
+    assert talk.sent[0]["answers"] == [{"id": "q1", "selectedOptions": ["red"]}]
+
+
 APPROVAL = dialog("select", title="Allow tool: bash\nCommand: ls", options=["Approve", "Deny"])
 """How omp 18 asks for permission."""
 

@@ -82,8 +82,14 @@ def test_pi_is_ready_when_it_answers() -> None:
 def test_omp_18_is_asked_for_whole_frames() -> None:
     talk = Talk("18", ready=False)
     talk.hear({**READY, "supportedProtocolVersions": [1, 2], "maxFrameBytes": 1_048_576})
-    asked, _ = talk.sent
-    assert (asked["type"], asked["protocolVersion"]) == ("negotiate_protocol", 2)
+    sent = talk.sent
+    assert [{**frame, "id": ""} for frame in sent] == [
+        {"type": "negotiate_protocol", "id": "", "protocolVersion": 2},
+        {"type": "set_ask_dialog", "id": "", "enabled": True},
+        {"type": "get_state", "id": ""},
+    ]
+    refused = answer(sent[1]["id"], "set_ask_dialog", error="Unknown command: set_ask_dialog")
+    assert talk.hear(refused) == [], "no release of omp knows it yet"
 
 
 # A turn.

@@ -180,7 +180,13 @@ class EngineSide(LineCodec[Command]):
                 return [decode.uri_reply(received.frame)] if self._writer.ui.host_calls.pop(id, "") else []
             case r.HostToolUpdate(id):
                 return [decode.tool_update(received.frame)] if id in self._writer.ui.host_calls else []
-            case r.NegotiateProtocol() | r.SetEventFilter() | r.SetSubagentSubscription() | r.SetFastMode():
+            case (
+                r.NegotiateProtocol()
+                | r.SetEventFilter()
+                | r.SetSubagentSubscription()
+                | r.SetFastMode()
+                | r.SetAskDialog()
+            ):
                 self._answer_locally(received)
                 return []
             case frame:
@@ -203,6 +209,9 @@ class EngineSide(LineCodec[Command]):
                 self._refuse(received.kind, received.id, "Fast mode is unavailable for the current model.")
             case r.SetFastMode():
                 self._succeed(received.kind, received.id, {"enabled": False, "active": False})
+            case r.SetAskDialog(enabled):
+                self._writer.ui.shows_questions = enabled
+                self._succeed(received.kind, received.id, {"enabled": enabled})
             case r.SetSubagentSubscription(level) if level not in decode.LEVELS:
                 self._refuse(received.kind, received.id, f"level is one of {', '.join(decode.LEVELS)}")
             case r.SetSubagentSubscription(level):

@@ -9,8 +9,8 @@ from typing import Literal
 
 from msgspec import UNSET
 
-from polylect.dialects.omp.frames.commands import ExtensionUIResponse
-from polylect.dialects.omp.frames.events import ExtensionUIRequest
+from polylect.dialects.omp.frames.commands import ExtensionUIResponse, QuestionAnswer
+from polylect.dialects.omp.frames.events import ExtensionUIRequest, Question
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Option, Rule
 from polylect.vocab.events import Ask
@@ -26,12 +26,14 @@ def options_of(ask: Ask) -> tuple[Option, ...]:
     return ask.options or (PERMISSION if ask.kind == "permission" else ())
 
 
-def dialog(ask: Ask, id: str) -> ExtensionUIRequest | None:
-    """None if this wire has no dialog for it."""
+def dialog(ask: Ask, id: str, *, questions: bool = False) -> ExtensionUIRequest | None:
+    """None if this wire has no dialog for it. `questions`: the host knows the dialog `ask`."""
     timeout = ask.timeout_ms or UNSET
     match ask.kind:
         case "permission":
             return _permission(ask, id)
+        case "choice" if questions:
+            return ExtensionUIRequest(id=id, method="ask", questions=[_question(ask)], timeout=timeout)
         case "choice":
             return _choice(ask, id)
         case "confirm":
@@ -72,6 +74,13 @@ def _choice(ask: Ask, id: str) -> ExtensionUIRequest:
     )
 
 
+def _question(ask: Ask) -> Question:
+    rows = [{"label": option.label, "description": option.description} for option in ask.options]
+    options = [{key: value for key, value in row.items() if value} for row in rows]
+    header = str(ask.args.get("header") or "")
+    return Question(ask.ask, _lines(ask.title, ask.reason), options, header or UNSET, ask.multiple or UNSET)
+
+
 def _lines(*parts: str) -> str:
     return "\n".join(filter(None, parts))
 
@@ -85,11 +94,27 @@ def answer(frame: ExtensionUIResponse, ask: Ask) -> Answer:
     if ask.kind == "confirm":
         yes = frame.confirmed is True
         return Answer(ask.ask, "allow" if yes else "deny", value=yes, reason=reason)
+    if isinstance(frame.answers, list):
+        return _question_answer(frame.answers, ask)
     if value is None or frame.confirmed is False:
         return Answer(ask.ask, "cancelled", reason=reason)
     if ask.kind == "permission":
         return _decision(value, ask, reason)
     return Answer(ask.ask, "allow", value=_chosen(value, ask))
+
+
+def _question_answer(answers: list[QuestionAnswer], ask: Ask) -> Answer:
+    """The ids of the options that were chosen by their labels, and the person's own words."""
+    ids = {option.label: option.id for option in ask.options}
+    chosen = [
+        text
+        for answer in answers
+        for text in (*(ids.get(label, label) for label in answer.selected_options), answer.custom_input)
+        if isinstance(text, str) and text
+    ]
+    if not chosen:
+        return Answer(ask.ask, "cancelled")
+    return Answer(ask.ask, "allow", value=chosen if ask.multiple else chosen[0])
 
 
 def _decision(label: str, ask: Ask, reason: str) -> Answer:

@@ -25,6 +25,8 @@ class HostUI:
         """Dialogs that wait for their answer, by the id that went over the wire."""
         self.host_calls: dict[str, str] = {}
         """What the host was asked to do and has not answered: by its id, how it was asked."""
+        self.shows_questions = False
+        """Whether the host knows the dialog `ask`."""
         self._line_writer = line_writer
         self._env = env
         self._version = version
@@ -34,7 +36,7 @@ class HostUI:
     def ask(self, event: Ask) -> bool:
         """Write the dialog of an ask. Returns False if the wire has none for it."""
         id = event.ask if event.ask not in self.asks else self._env.new_id()
-        frame = dialogs.dialog(event, id)
+        frame = dialogs.dialog(event, id, questions=self.shows_questions)
         if frame:
             self.asks[id] = event  # before it is written (A3)
             self._line_writer.write(frame)

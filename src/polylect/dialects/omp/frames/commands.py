@@ -6,7 +6,7 @@ decodes them and `table.py` lists them.
 
 from typing import Annotated, Any
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from polylect.dialects.omp.frames.events import Frame
 from polylect.dialects.omp.frames.messages import Image, InterruptMode, Level, QueueMode, ToolOutcome
@@ -297,7 +297,21 @@ class SetEventFilter(Request, frozen=True, tag="set_event_filter"):
     message_updates: Annotated[str, one_of("full", "delta")] | UnsetType = UNSET
 
 
+class SetAskDialog(Request, frozen=True, tag="set_ask_dialog"):
+    """After 18.3: choices are asked for by the dialog `ask`, in which several options can be chosen."""
+
+    enabled: bool
+
+
 # Answers.
+
+
+class QuestionAnswer(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """The answer to one question of the dialog `ask`: labels of options, or the person's own words."""
+
+    id: str
+    selected_options: list[str] = []
+    custom_input: str | UnsetType = UNSET
 
 
 class Answer(Frame, frozen=True):
@@ -305,13 +319,15 @@ class Answer(Frame, frozen=True):
 
 
 class ExtensionUIResponse(Answer, frozen=True, tag="extension_ui_response"):
-    """The answer to a dialog: one of `value`, `confirmed` and `cancelled`. Addition: `reason`, why the user said no."""
+    """The answer to a dialog: one of `value`, `confirmed`, `answers` (of `ask`) and `cancelled`. Addition: `reason`,
+    why the user said no."""
 
     id: str
     value: str | UnsetType = UNSET
     confirmed: bool | UnsetType = UNSET
     cancelled: bool | UnsetType = UNSET
     timed_out: bool | UnsetType = UNSET
+    answers: list[QuestionAnswer] | UnsetType = UNSET
     reason: str | UnsetType = UNSET
 
 

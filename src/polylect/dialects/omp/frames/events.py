@@ -223,22 +223,33 @@ class ExtensionError(Frame, frozen=True, tag="extension_error"):
     error: str
 
 
+class Question(Struct, frozen=True, omit_defaults=True):
+    """A question of the dialog `ask`. An option has a label, and maybe a description."""
+
+    id: str
+    question: str
+    options: list[dict[str, str]]
+    header: str | UnsetType = UNSET
+    multi: bool | UnsetType = UNSET
+
+
 class ExtensionUIRequest(Frame, frozen=True, tag="extension_ui_request"):
-    """A dialog (select, confirm, input, editor) waits for an answer; other methods are only shown. Addition: a request
-    for permission is a `select` that names the call, and the agent if it is a sub-agent."""
+    """A dialog (select, confirm, input, editor, ask) waits for an answer; other methods are only shown. Addition: a
+    request for permission is a `select` that names the call, and the agent if it is a sub-agent."""
 
     id: str
     method: Annotated[
         str,
         one_of(
-            "select", "confirm", "input", "editor", "notify", "setStatus", "setWidget", "setTitle", "set_editor_text",
-            "cancel", "open_url",
+            "select", "confirm", "input", "editor", "ask", "notify", "setStatus", "setWidget", "setTitle",
+            "set_editor_text", "cancel", "open_url",
         ),
     ]  # fmt: skip
     title: str | UnsetType = UNSET
     message: str | UnsetType = UNSET
     options: list[str] | UnsetType = UNSET
     option_details: list[dict[str, Any]] | UnsetType = UNSET
+    questions: list[Question] | UnsetType = UNSET
     placeholder: str | UnsetType = UNSET
     prefill: str | UnsetType = UNSET
     timeout: int | UnsetType = UNSET

@@ -146,6 +146,7 @@ class HostSide(HostCodec):
         versions = frame.get("supportedProtocolVersions")
         if isinstance(versions, list) and 2 in versions:  # then large frames come in pieces instead of shortened
             self._request(requests.NegotiateProtocol(protocol_version=2), PendingCommand())
+            self._request(requests.SetAskDialog(enabled=True), PendingCommand())  # no release of omp knows it yet
         return [e.Ready()]
 
     def _response(self, response: Fields) -> list[e.Event]:
@@ -360,9 +361,12 @@ class HostSide(HostCodec):
             raise Refusal(f"no ask {command.ask!r} waits for an answer", "unknown_ask")
         if command.args not in (None, ask.args):
             raise Refusal("omp has no word for allowing a call with other arguments")
-        frame = encode.answer(command, ask)
-        self._out.append(jsonl.dump(frame))
-        closed = self._note_answer(frame)
+        form = self._reader.dialogs.form_of(command.ask)
+        if frame := encode.form_answer(command, ask, form) if form else encode.answer(command, ask):
+            self._out.append(jsonl.dump(frame))
+            closed = self._note_answer(frame)
+        else:
+            closed = self._reader.dialogs.close(command.ask, "answered")
         if command.interrupt and command.verdict != "allow" and self._queue.running:
             self._request(requests.Abort(), PendingCommand())
         return [*accepted(command), *closed]

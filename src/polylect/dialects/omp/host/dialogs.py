@@ -17,9 +17,11 @@ from collections.abc import Callable, Iterable
 from itertools import zip_longest
 from typing import Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from polylect.dialects.omp.host.fields import Fields, number, rows, table, text, texts
+from polylect.dialects.omp.frames.commands import QuestionAnswer
+from polylect.dialects.omp.host.fields import Fields, flag, number, rows, table, text, texts
 from polylect.vocab import events as e
 from polylect.vocab.content import Option
 
@@ -31,12 +33,23 @@ _APPROVAL = re.compile(r"Allow tool: (?P<tool>\S+)\n?(?:Origin: .*\n?)?(?:Reason
 _ELIDED = re.compile(r"\[…\d+ch elided…\]$")
 
 
+class Form(Struct):
+    """A dialog with several questions, each of which is an ask. It is answered when all of them are."""
+
+    id: str
+    questions: dict[str, str]
+    """The id of each question, by that of its ask."""
+    answers: list[QuestionAnswer] = []
+
+
 class Dialogs:
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
         self._deadlines: dict[str, int] = {}
         self.open: dict[str, e.Ask] = {}
         """Asks that nobody has answered, by id."""
+        self._forms: dict[str, Form] = {}
+        """Dialogs with questions that nobody has answered, by id."""
         self.denied: set[str] = set()
         """Calls of this turn that were asked for in vain."""
         self._asked: set[str] = set()
@@ -54,12 +67,38 @@ class Dialogs:
                 frame, agent = {**frame, "toolCallId": call.call, "args": call.args}, call.agent
         if method == "cancel":
             return self.close(text(frame, "targetId"), "cancelled")
+        if method == "ask":
+            asks = self._read_questions(frame)
+            return [self._open_dialog(replace(ask, turn=turn, agent=agent)) for ask in asks]
         if method in _DIALOGS:
             return [self._open_dialog(replace(_DIALOGS[method](frame), turn=turn, agent=agent))]
         params = {key: value for key, value in frame.items() if key not in ("type", "id", "method")}
         return [e.Display(method, params, turn=turn)]
 
-    def close(self, ask: str, how: How, reason: str = "") -> list[e.Event]:
+    def _read_questions(self, frame: Fields) -> list[e.Ask]:
+        id, questions = text(frame, "id"), rows(frame, "questions")
+        if not questions:
+            raise ValueError("questions: expected at least one")
+        ids = [id] if len(questions) == 1 else [f"{id}:{place}" for place in range(len(questions))]
+        self._forms[id] = Form(id, {ask: text(row, "id") for ask, row in zip(ids, questions, strict=True)})
+        timeout = number(frame, "timeout")
+        return [_question(row, ask, timeout) for ask, row in zip(ids, questions, strict=True)]
+
+    def form_of(self, ask: str) -> Form | None:
+        """The dialog that an ask is a question of."""
+        return next((form for form in self._forms.values() if ask in form.questions), None)
+
+    def close(self, id: str, how: How, reason: str = "") -> list[e.Event]:
+        """Close an ask, or all that are left of a dialog with questions."""
+        asks = self._forms[id].questions if id in self._forms else (id,)
+        closed = [event for ask in asks for event in self._close_ask(ask, how, reason)]
+        self._forget_forms()
+        return closed
+
+    def _forget_forms(self) -> None:
+        self._forms = {id: form for id, form in self._forms.items() if self.open.keys() & form.questions.keys()}
+
+    def _close_ask(self, ask: str, how: How, reason: str) -> list[e.Event]:
         closed = self.open.pop(ask, None)
         self._deadlines.pop(ask, None)
         if closed is None:
@@ -92,6 +131,7 @@ class Dialogs:
         for ask in [id for id, ask in self.open.items() if ask.turn == turn]:
             del self.open[ask]
             self._deadlines.pop(ask, None)
+        self._forget_forms()
 
     def _open_dialog(self, ask: e.Ask) -> e.Ask:
         self.open[ask.ask] = ask
@@ -140,6 +180,22 @@ def _select(frame: Fields) -> e.Ask:
         options=options,
         timeout_ms=number(frame, "timeout"),
         agent=text(frame, "agent"),
+    )
+
+
+def _question(row: Fields, ask: str, timeout: int) -> e.Ask:
+    options = tuple(
+        Option(text(option, "label"), text(option, "label"), text(option, "description"))
+        for option in rows(row, "options")
+    )
+    return e.Ask(
+        ask,
+        "choice" if options else "text",
+        args={"header": header} if (header := text(row, "header")) else {},
+        title=text(row, "question"),
+        options=options,
+        multiple=flag(row, "multi"),
+        timeout_ms=timeout,
     )
 
 

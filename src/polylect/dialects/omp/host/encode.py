@@ -13,6 +13,7 @@ from polylect.dialects.host_base import Refusal
 from polylect.dialects.omp.frames import commands as requests
 from polylect.dialects.omp.frames import messages
 from polylect.dialects.omp.frames.events import Frame
+from polylect.dialects.omp.host.dialogs import Form
 from polylect.vocab.answers import LEVELS
 from polylect.vocab.commands import (
     Answer,
@@ -229,6 +230,24 @@ def answer(command: Answer, ask: Ask) -> requests.ExtensionUIResponse:
             return requests.ExtensionUIResponse(command.ask, value=_chosen(command.value, ask))
         case _:
             return requests.ExtensionUIResponse(command.ask, cancelled=True, reason=reason)
+
+
+def form_answer(command: Answer, ask: Ask, form: Form) -> requests.ExtensionUIResponse | None:
+    """The response to a dialog with questions; None while others of them wait. A no to one is a no to all."""
+    if command.verdict != "allow":
+        return requests.ExtensionUIResponse(form.id, cancelled=True, reason=command.reason or UNSET)
+    form.answers.append(_question_answer(command.value, ask, form.questions[ask.ask]))
+    whole = len(form.answers) == len(form.questions)
+    return requests.ExtensionUIResponse(form.id, answers=form.answers) if whole else None
+
+
+def _question_answer(value: Any, ask: Ask, id: str) -> requests.QuestionAnswer:
+    """What is no option is the person's own text. Nothing at all is the first option, as in other dialogs."""
+    labels = {option.id: option.label for option in ask.options}
+    values = [str(one) for one in (value if isinstance(value, list | tuple) else [value]) if one is not None]
+    values = values or list(labels)[:1]
+    own = ", ".join(one for one in values if one not in labels)
+    return requests.QuestionAnswer(id, [labels[one] for one in values if one in labels], own or UNSET)
 
 
 def _decision(command: Answer, ask: Ask) -> str:
