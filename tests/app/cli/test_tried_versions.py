@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from bench.peers import PINS
+from scripts.newest import newer_versions
 
 from polylect.app.cli.tried_versions import TRIED, is_newer, newest_tried
 
@@ -36,6 +37,11 @@ def test_the_tests_that_it_names_exist() -> None:
 )
 def test_versions_are_compared_by_number(version: str, than: str, newer: bool) -> None:
     assert is_newer(version, than) is newer
+
+
+def test_make_newest_tries_newer_versions_of_the_same_wire_the_newest_first() -> None:
+    listed = ["13.19.0", "18.2.3", "18.10.0", "18.3.4", "18.3.5-beta.1", "18.1.0", "19.0.0"]
+    assert newer_versions(PINS["omp 18"]._replace(version="18.2.3"), listed) == ["18.10.0", "18.3.4"]
 
 
 def test_ours_was_not_tried_as_a_peer() -> None:
