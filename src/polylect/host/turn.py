@@ -36,7 +36,7 @@ class Turn:
         self._prompt = prompt
         self._open = OpenTurn(conversation, prompt, limits)
         self._used = False
-        """Whether somebody waited for it or cancelled it; `OpenTurn.begun` says whether somebody read it."""
+        """Whether somebody waited for it or cancelled it; `OpenTurn.loop` says whether it was begun."""
 
     @property
     def id(self) -> str:
@@ -63,7 +63,7 @@ class Turn:
 
     def __await__(self) -> Generator[Any, None, Result]:
         self._used = True
-        return self._open.finish().__await__()
+        return (yield from self._open.finish().__await__())  # which keeps this object until then
 
     async def cancel(self) -> None:
         """It ends soon, with the reason `cancelled`; if it waits for others, at the latest when its time has come."""
@@ -80,8 +80,11 @@ class Turn:
         await self._conversation.steer(Steer(text, when="last" if last else "soon"))
 
     def __del__(self) -> None:
-        with suppress(AttributeError):  # of a turn that could not be made
-            if not (self._open.begun or self._used or self._conversation.failed):
+        """Nobody can read it any more. The garbage may be collected in any thread."""
+        with suppress(AttributeError, RuntimeError):  # it could not be made, or the loop has ended
+            if self._open.loop:
+                self._open.loop.call_soon_threadsafe(self._open.abandon)
+            elif not (self._used or self._conversation.failed):
                 text = self._prompt.text
                 short = text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
                 message = f"the prompt {short!r} was never sent: await its turn, or read it with `async for`"

@@ -7,11 +7,11 @@ reply ends: with the reply, or with `EngineDied`. An engine that dies or is repl
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
-from weakref import WeakSet, finalize
+from weakref import WeakSet
 
 from msgspec.structs import replace
 
@@ -254,7 +254,6 @@ class Conversation:
     def begin(self, turn: OpenTurn, prompt: commands.Prompt) -> "asyncio.Task[None]":
         """Sends the `prompt` of a `turn`. Cancelling the task that is returned does not withdraw the prompt."""
         self.turns.join(turn)
-        finalize(turn, _later, asyncio.get_running_loop(), self.unattended, turn.id).atexit = False
         saying = asyncio.ensure_future(self._prompt(turn, prompt))
         saying.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody may wait for it any more
         return saying
@@ -432,11 +431,6 @@ class Conversation:
     def death(self) -> EngineDied:
         """Why the engine is gone."""
         return self.supervisor.death()
-
-
-def _later(loop: asyncio.AbstractEventLoop, act: Callable[[str], None], turn: str) -> None:
-    with suppress(RuntimeError):  # the loop has ended, and everything with it
-        loop.call_soon_threadsafe(act, turn)
 
 
 def as_answer(kind: type[Value], data: Any) -> Value:

@@ -7,7 +7,6 @@ An `OpenTurn` is behind each `Turn` of a host (`host/turn.py`). The conversation
 import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
-from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
@@ -47,6 +46,12 @@ class OpenTurn:
         self._deadline: float | None = None
         """None while it waits for other turns: that time is not its own."""
         self._timer: asyncio.Timeout | None = None
+        """Of somebody who waits for the next event."""
+        self._watchdog: asyncio.TimerHandle | None = None
+        """Keeps the limits of time while nobody waits."""
+        self._last_event = 0.0
+        self._complaint = ""
+        """The limit of time that was passed while nobody waited."""
         self._backlog = Backlog()
         self._beginning: asyncio.Task[None] | None = None
         self._unwanted = False
@@ -56,16 +61,13 @@ class OpenTurn:
         self._started = False
         self._notice = ""
         """What the engine said last beside the model: why it stops, for one."""
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The loop in which it runs, once it was begun."""
         self.attended = True
         """Whether somebody may answer what it asks."""
         self.id = prompt.turn
         self.result = Result(self.id)
         """As far as it has been read."""
-
-    @property
-    def begun(self) -> bool:
-        """Whether its prompt was handed to the agent."""
-        return self._beginning is not None
 
     async def finish(self) -> Result:
         """Reads the rest of it and returns its result. What it asks is denied, because nobody reads it."""
@@ -74,6 +76,12 @@ class OpenTurn:
         while await self.next() is not None:
             pass
         return self.result
+
+    def abandon(self) -> None:
+        """Nobody can read it any more. Its limits still hold."""
+        self._backlog.end()
+        self.attended = False
+        self._conversation.unattended(self.id)
 
     def leave(self) -> None:
         """Asks that were read are in somebody's hands; those that were not are not."""
@@ -94,9 +102,10 @@ class OpenTurn:
 
     def receive(self, event: events.Event) -> None:
         """Adds an `event` to what is read, and stops the turn where it passes a limit. Called by the conversation."""
+        self._last_event = asyncio.get_running_loop().time()
         if isinstance(event, events.TurnEnded) and event.turn == self.id:
             self._backlog.put(self._ended_with_limits(event))
-            return self._backlog.end()
+            return self._end()
         if isinstance(event, events.BudgetExceeded) and self._deadline is not None:
             if self._stopped:
                 return None  # of the same cap, which the engine watches too
@@ -136,11 +145,16 @@ class OpenTurn:
     def refuse_unpriced(self) -> None:
         """Ends it before its prompt is sent, because its cap in dollars could not hold. Called by the conversation."""
         self._backlog.put(events.TurnEnded("limit", failure=Failure("budget", _UNPRICED, "user"), turn=self.id))
-        self._backlog.end()
+        self._end()
 
     def fail(self, why: BaseException) -> None:
         """Raises `why` for whoever reads the turn. Called by the conversation when the engine is gone."""
+        self._end(why)
+
+    def _end(self, why: BaseException | None = None) -> None:
         self._backlog.end(why)
+        if self._watchdog:
+            self._watchdog.cancel()
 
     def _ended_with_limits(self, ended: events.TurnEnded) -> events.TurnEnded:
         """The last event, with the cost of the turn added, and with the reason `limit` if a limit was passed."""
@@ -182,9 +196,29 @@ class OpenTurn:
         if self._deadline is None:
             self._cost_before = self._conversation.session_cost.total
             total = self._limits.total
-            self._deadline = asyncio.get_running_loop().time() + total if total else float("inf")
+            self._last_event = asyncio.get_running_loop().time()
+            self._deadline = self._last_event + total if total else float("inf")
             if self._timer:
                 self._timer.reschedule(self._until())
+            self._keep_time()
+
+    def _keep_time(self) -> None:
+        """Stops the turn where it takes too long and nobody waits for it. Whoever waits does so by himself."""
+        assert self._deadline is not None
+        due = min(self._deadline, self._last_event + self._limits.idle if self._limits.idle else float("inf"))
+        loop = asyncio.get_running_loop()
+        if due == float("inf"):
+            return
+        if loop.time() < due:
+            self._watchdog = loop.call_at(due, self._keep_time)
+        elif self._timer is None:
+            self._complaint = self._time_passed()
+            self._conversation.stop_soon(self.id)
+
+    def _time_passed(self) -> str:
+        late = self._deadline is not None and asyncio.get_running_loop().time() >= self._deadline
+        limit = f"took longer than {self._limits.total:g} s" if late else f"was silent for {self._limits.idle:g} s"
+        return f"the turn {limit} and was cancelled"
 
     def _until(self) -> float | None:
         """When it has taken too long, or has been silent for too long from now."""
@@ -202,6 +236,7 @@ class OpenTurn:
         if self.result.reason:
             return None
         if self._beginning is None:
+            self.loop = asyncio.get_running_loop()
             self._beginning = self._conversation.begin(self, self._prompt)
         try:
             async with asyncio.timeout_at(self._until()) as self._timer:
@@ -214,6 +249,8 @@ class OpenTurn:
             self._timer = None
         if event is not None:
             self._update(event)
+            if self._complaint and self.result.reason:
+                raise TimedOut(self._complaint, self.result)
         return event
 
     def _update(self, event: events.Event) -> None:
@@ -221,8 +258,7 @@ class OpenTurn:
         update(self.result, event)
 
     async def _give_up(self) -> events.Event | None:
-        late = self._deadline is not None and asyncio.get_running_loop().time() >= self._deadline
-        complaint = f"took longer than {self._limits.total:g} s" if late else f"was silent for {self._limits.idle:g} s"
+        complaint = self._complaint or self._time_passed()
         try:
             async with asyncio.timeout(_LAST_WORDS):
                 await self.cancel()
@@ -230,19 +266,22 @@ class OpenTurn:
                     self._update(event)
         except TimeoutError:
             self._conversation.turns.leave(self.id)  # those behind it wait no longer
-        raise TimedOut(f"the turn {complaint} and was cancelled", self.result)
+        raise TimedOut(complaint, self.result)
 
 
 class OpenTurns:
-    """The turns that were begun and have not ended, in order: the first one runs. It keeps no turn alive."""
+    """The turns that were begun and have not ended, in order: the first one runs.
+
+    They are kept until they end, also those that nobody reads any more: their limits hold all the same.
+    """
 
     def __init__(self) -> None:
         self._order: dict[str, Prompt | None] = {}
         """Their prompts; None for those that were not sent yet."""
-        self._turns: WeakValueDictionary[str, OpenTurn] = WeakValueDictionary()
+        self._turns: dict[str, OpenTurn] = {}
 
     def __iter__(self) -> Iterator[OpenTurn]:
-        """The turns that somebody still refers to."""
+        """The turns, in order."""
         return iter(list(self._turns.values()))
 
     @property
@@ -251,7 +290,7 @@ class OpenTurns:
         return bool(self._order)
 
     def get(self, id: str) -> OpenTurn | None:
-        """Returns the turn with this `id`, if somebody still refers to it."""
+        """Returns the turn with this `id`, unless it has ended."""
         return self._turns.get(id)
 
     def join(self, turn: OpenTurn) -> None:
