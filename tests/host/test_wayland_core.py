@@ -253,7 +253,7 @@ def test_a_start_that_fails_says_why_and_nothing_else(talk: Callable[..., None])
 
     with pytest.raises(EngineDied) as caught:
         talk(nothing, resume="nope")
-    why = "Engine failed to start: Invalid session ID 'nope': must be 6-40 hex characters"
+    why = "Engine failed to start: Session 'nope' not found"
     assert str(caught.value) == f"the engine wayland-core has ended with exit code 1; it said: {why}"
 
 

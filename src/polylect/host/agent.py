@@ -65,7 +65,7 @@ class Agent:
         )
 
     async def __aenter__(self) -> Self:
-        await self._conversation.supervisor.open()
+        await self._conversation.open()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *details: object) -> None:

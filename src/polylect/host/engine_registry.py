@@ -40,8 +40,9 @@ class EngineSpec(Struct, frozen=True, kw_only=True):
     places: tuple[str, ...] = ()
     """Where else than on PATH it may be."""
     install: str = ""
-    session_ids: Literal["name", "uuid", "own"] = "name"
-    """What it takes as the id of a new session: a name of letters and digits, a UUID, or nothing: it makes its own."""
+    session_ids: Literal["name", "uuid", "hex", "own"] = "name"
+    """What it takes as the id of a new session: letters and digits, a UUID, 6 to 40 hexadecimal digits; or it makes its
+    own."""
     latest: tuple[str, ...] = ()
     """The words for going on with the last session, if `latest` is no id for it."""
     listing: tuple[str, ...] = ()
@@ -206,6 +207,7 @@ ENGINES: dict[str, EngineSpec] = {
             modes=_THEIR_MODES,
             places=("~/.cargo/bin", "~/.local/bin"),
             env={"WAYLAND_ASSISTANT": "polylect", "WAYLAND_ALLOW_WIRE_FORCE": "1"},  # else no servers, no modes
+            session_ids="hex",
         ),
     )
 }

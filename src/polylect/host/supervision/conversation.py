@@ -149,6 +149,14 @@ class Conversation:
         """Whether the wire can express `word`. Raises LookupError for no word."""
         return self.supervisor.can(word)
 
+    async def open(self) -> None:
+        """Starts the engine. Raises EngineDied."""
+        try:
+            await self.supervisor.open()
+        except EngineDied as death:
+            message, last_words = map(self._names.in_names, (str(death), death.last_words))
+            raise EngineDied(message, death.code, last_words) from death.__cause__
+
     async def close(self) -> int:
         """Ends the engine in bounded time and returns its exit code."""
         self._background.cancel_all()

@@ -18,7 +18,10 @@ from polylect.sessions.folder import is_id, sessions_root
 
 _NAMESPACE = "6f1c3a52-7d0e-5b8e-9b1f-6a2f4f0c9d11"
 """Of the UUIDs that are derived from names. It never changes: sessions are found by it."""
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_IDS = {
+    "uuid": re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"),
+    "hex": re.compile(r"[0-9a-fA-F]{6,40}"),
+}
 
 
 class SessionNames:
@@ -70,8 +73,9 @@ class SessionNames:
         if self._folder:
             target = self._stored(name) or name
         else:
-            fits = _UUID.fullmatch(name) if self._engine.session_ids == "uuid" else is_id(name)
-            target = name if fits else _derived(name)
+            kind = self._engine.session_ids
+            fits = is_id(name) if kind == "name" else _IDS[kind].fullmatch(name)
+            target = name if fits else _derived(name) if kind != "hex" else _derived(name).replace("-", "")
         if target != name:
             self._names[target] = name
         return target
@@ -79,6 +83,12 @@ class SessionNames:
     def to_program(self, session: str) -> str:
         """Returns the name of the session that the engine calls `session`; that id if it has no name."""
         return self._names.get(session, session)
+
+    def in_names(self, text: str) -> str:
+        """Returns the `text` of an error with names in the place of the engine's ids."""
+        for session, name in self._names.items():
+            text = text.replace(session, name)
+        return text
 
     def store(self, session: str, file: str) -> None:
         """Notes the `session` that the engine has begun or resumed, which it keeps in `file`."""
