@@ -178,6 +178,7 @@ import os
 
 from polylect.app.startup.args import common, parse
 
+SEVERAL_SESSIONS = False
 EXIT_CODES = ()
 _FLAGS = {**common(), "--plain": ("switch", "plain"), "--provider": ("text", "provider")}
 

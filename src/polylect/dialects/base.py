@@ -102,6 +102,8 @@ class DialectStart(Protocol):
 
     EXIT_CODES: tuple[int, ...]
     """The exit codes of a failed start that hosts of this wire know; any other becomes 1."""
+    SEVERAL_SESSIONS: bool
+    """Whether the wire carries several sessions at once: then each command and event may name its `session`."""
 
     def options(self, words: list[str], program: str, env: dict[str, str]) -> dict[str, object]:
         """The settings that the words of the command line ask for. Raises UsageError."""

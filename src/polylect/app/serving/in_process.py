@@ -11,14 +11,12 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
 
-from msgspec.structs import replace
-
 from polylect import __version__
 from polylect.dialects.base import Successor
 from polylect.engine.engine import Engine
 from polylect.host.errors import EngineDied
 from polylect.host.supported_commands import sample_of
-from polylect.vocab.commands import Command, Hello
+from polylect.vocab.commands import Command
 from polylect.vocab.events import Event, Ready
 
 EventSink = Callable[[Event], None]
@@ -53,9 +51,6 @@ class InProcessLink:
         await asyncio.sleep(0)  # what the settings say about the conversation is applied
 
     def send(self, command: Command) -> list[Event]:
-        if isinstance(command, Hello) and command.offers.get("tools"):
-            # The same tools are offered as an MCP server, for wires that know only those; the model sees them once
-            command = replace(command, offers={**command.offers, "servers": []})
         self._engine.handle(command)
         return []
 

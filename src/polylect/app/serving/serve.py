@@ -19,6 +19,7 @@ from polylect import plug
 from polylect.app.cli.terminal import print_error
 from polylect.app.serving import stdio
 from polylect.app.serving.assembly import Assembly
+from polylect.app.serving.further_sessions import FurtherSessions
 from polylect.app.serving.open_provider import keys
 from polylect.app.startup import secrets
 from polylect.app.startup.open_session import is_long, open_session
@@ -70,6 +71,10 @@ class _Conversation:
         self._early_commands: list[Command] | None = []
         """Commands that came before the engine was opened; None afterwards."""
         self._engine_ready = asyncio.Event()
+        self._further = FurtherSessions(start, self._emit, self._wait_writable)
+        wire = dialect_start(start.values)
+        self._several = bool(wire and wire.SEVERAL_SESSIONS)
+        """Whether this wire carries several sessions at once."""
         self._ready = not start.values.get("required_extensions")
         """Whether anything may be written: not before required extensions are loaded."""
         self._ready_frame = b""
@@ -100,13 +105,26 @@ class _Conversation:
         await asyncio.wait([reading, ended, unread], return_when=asyncio.FIRST_COMPLETED)
         failed = self._reading_failed(reading)
         if not failed and not self._end.is_set():
-            finished = asyncio.create_task(self._engine.settled())
+            finished = asyncio.create_task(self._settled())
             await asyncio.wait([finished, ended, unread], return_when=asyncio.FIRST_COMPLETED)
+        await self._further.close()
         await self._engine.close()
         await self._assembly.close()
         await self._out.drain(1.0 if self._signal else 0.0 if unread.done() else _PATIENCE)
         self._packed.wait_until_made()
         return 128 + self._signal if self._signal else failed or self._unread_exit_code() or self._codec.exit_code
+
+    @property
+    def _session(self) -> str:
+        """The id of the first conversation, which may have gone on in another session."""
+        return self._engine.agent.session.id if self._early_commands is None else self._start.session
+
+    async def _settled(self) -> None:
+        await self._engine.settled()
+        await self._further.settled()
+
+    async def _wait_writable(self) -> None:
+        await self._out.wait_writable()
 
     async def _host_stalled(self, reading: asyncio.Task[None]) -> None:
         """Returns when the host has closed our input and reads nothing for `_PATIENCE` seconds."""
@@ -197,7 +215,9 @@ class _Conversation:
             await stdio.read(self._start.stdin, self._receive, self._out.wait_writable)
         self._handle_all(self._codec.receive_eof())
         await self._engine_ready.wait()
-        self._engine.input_closed(stop=self._start.values.get("on_eof") == "stop")
+        stop = self._start.values.get("on_eof") == "stop"
+        self._engine.input_closed(stop=stop)
+        self._further.input_closed(stop=stop)
 
     def _receive(self, data: bytes) -> None:
         self._handle_all(self._codec.receive(data))
@@ -210,7 +230,9 @@ class _Conversation:
         self._out.wake()
 
     def _handle(self, command: Command) -> None:
-        if self._early_commands is None:
+        if self._several and command.session and command.session != self._session:
+            self._further.handle(command)
+        elif self._early_commands is None:
             self._engine.handle(command)
         elif isinstance(command, Cancel) and command.what == "turn":
             self._cancel_early(command)

@@ -76,6 +76,7 @@ class Start:
         signals: int,
         session: str,
         ready_frame: bytes,
+        options: config.Values | None = None,
     ) -> None:
         self.values = values
         self.env = env
@@ -86,6 +87,8 @@ class Start:
         """A descriptor from which the numbers of signals can be read."""
         self.ready_frame = ready_frame
         """The bytes that a host gets before it has sent anything; none on some wires."""
+        self.options = options or {}
+        """The flags by name, for further sessions."""
 
 
 def start(options: config.Values) -> int:
@@ -117,7 +120,7 @@ def start(options: config.Values) -> int:
         return 1
     for note in notes:
         _print_error(note)
-    return _serve(Start(values, env, place, streams, signals, session, ready_frame))
+    return _serve(Start(values, env, place, streams, signals, session, ready_frame, options))
 
 
 def _added_environment(options: config.Values) -> dict[str, str]:

@@ -12,6 +12,7 @@ from polylect.sessions import folder
 
 EXIT_CODES = (2, 78)
 """Those of the program itself."""
+SEVERAL_SESSIONS = True
 new_session_id = folder.new_id
 
 

@@ -14,6 +14,7 @@ from polylect.vocab.modes import OMP_MODES
 
 EXIT_CODES = (78,)
 """Hosts of omp know no 2: what a person has to set first is told by 78, everything else by 1."""
+SEVERAL_SESSIONS = False
 _FLAGS: Flags = {
     **common(),
     "--mode": ("text", "wire"),

@@ -21,6 +21,10 @@ CLOSE_BOUND = 1.2
 """Seconds that the guardian has to end everything."""
 
 
+_sessions_of_guardians: set[int] = set()
+"""The sessions (setsid) of all guardians of this process: one engine never ends what another one has started."""
+
+
 class NotAccepted(Exception):
     """The guardian was gone before it accepted a command. Nothing was started, so the caller can try again."""
 
@@ -115,7 +119,10 @@ class Guardians:
     def _kill_below(self, spared: Spared, *roots: int) -> None:
         guardian = (self._guardian[0],) if self._guardian else ()
         engine = (os.getpid(),) if self.adopts else ()
-        self._killed |= kill_tree(roots=(*engine, *guardian, *roots), spared=spared)
+        others = _sessions_of_guardians - self._kernel_sessions
+        self._killed |= kill_tree(
+            roots=(*engine, *guardian, *roots), spared=lambda pid, session: session in others or spared(pid, session)
+        )
 
     def _is_warden(self, warden: int) -> bool:
         """Whether this pid is still a warden. Pids are reused, but no other process can be in a guardian's session."""
@@ -151,6 +158,7 @@ class Guardians:
                 setsigmask=(),
             )
         self._kernel_sessions.add(pid)
+        _sessions_of_guardians.add(pid)
         self._before()  # while the guardian starts: it has no command yet
         self.adopts = self._adopt and adopt_orphans()
         return pid, near

@@ -1,0 +1,181 @@
+"""Further conversations on the connection of the first: each is an engine of its own in the same process.
+
+A host opens one by `OpenSession` with a `session` that is not in use, and addresses it by that in every command; its
+events carry the same. Each has the flags of the process and the settings of its own folder, with one exception: that
+the first folder is trusted says nothing about another. `serve.py` passes commands here that are not for the first
+conversation. Every command with a `ref` gets its reply, also while an engine opens or closes.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from polylect.system.tasks import TaskSet
+from polylect.vocab.answers import SessionOpened
+from polylect.vocab.commands import AddServer, CloseSession, Command, OpenSession, Prompt
+from polylect.vocab.content import Failure
+from polylect.vocab.errors import PolylectError
+from polylect.vocab.events import Event, Failed, Ready, Reply, TurnEnded
+
+if TYPE_CHECKING:
+    from polylect.app.startup.start import Start
+    from polylect.engine.engine import Engine
+
+_OF_THE_FIRST = ("session_id", "resume", "continue", "fork", "session_file", "resume_at", "name")
+"""Flags that say which session the process begins with."""
+Emit = Callable[[Event], None]
+
+
+class FurtherSessions:
+    """All conversations of a connection but the first.
+
+    `start` is the start of the process; `emit` gets every event; `wait_writable` waits while the host reads too slowly.
+    """
+
+    def __init__(self, start: "Start", emit: Emit, wait_writable: Callable[[], Awaitable[None]]) -> None:
+        self._start = start
+        self._emit = emit
+        self._wait_writable = wait_writable
+        self._sessions: dict[str, _FurtherSession] = {}
+        self._tasks = TaskSet()
+
+    def handle(self, command: Command) -> None:
+        session = self._sessions.get(command.session)
+        if session is not None:
+            session.handle(command)
+        elif isinstance(command, OpenSession):
+            self._sessions[command.session] = session = _FurtherSession(command, self._start, self._emit_for)
+            self._tasks.start(self._run(session))
+        else:
+            message = f"there is no session {command.session!r} here: open it with open_session and this `session`"
+            self._refuse(command, Failure("unknown_session", message, "host"))
+
+    def input_closed(self, *, stop: bool) -> None:
+        """The host sends no more commands; see `Engine.input_closed`."""
+        for session in self._sessions.values():
+            session.input_closed(stop=stop)
+
+    async def settled(self) -> None:
+        """Returns once nothing runs or waits in any of them."""
+        for session in list(self._sessions.values()):
+            await session.settled()
+
+    async def close(self) -> None:
+        """Ends all of them."""
+        for session in self._sessions.values():
+            session.ending.set()
+        await self._tasks.finished()
+
+    async def _run(self, session: "_FurtherSession") -> None:
+        try:
+            await session.run(self._wait_writable)
+        finally:
+            del self._sessions[session.id]
+
+    def _emit_for(self, session: str) -> Emit:
+        return lambda event: self._emit(replace(event, session=session))
+
+    def _refuse(self, command: Command, failure: Failure) -> None:
+        event = Reply(command.ref, failure=failure) if command.ref else Failed(failure)
+        self._emit(replace(event, session=command.session))
+
+
+class _FurtherSession:
+    def __init__(self, opening: OpenSession, start: "Start", emit_for: Callable[[str], Emit]) -> None:
+        self.id = opening.session
+        self.ending = asyncio.Event()
+        self._opening = opening
+        self._start = start
+        self._emit = emit_for(self.id)
+        self._engine: Engine | None = None
+        self._early: list[Command] = []
+        """Commands that came before the engine was open."""
+        self._opened = asyncio.Event()
+        self._closing: CloseSession | None = None
+        self._input_closed: bool | None = None
+
+    def handle(self, command: Command) -> None:
+        if isinstance(command, CloseSession) and not command.delete:
+            self._closing = command
+            self.ending.set()
+        elif self._engine:
+            self._engine.handle(command)
+        else:
+            self._early.append(command)
+
+    def input_closed(self, *, stop: bool) -> None:
+        self._input_closed = stop
+        if self._engine:
+            self._engine.input_closed(stop=stop)
+
+    async def settled(self) -> None:
+        await self._opened.wait()
+        if self._engine:
+            await self._engine.settled()
+
+    async def run(self, wait_writable: Callable[[], Awaitable[None]]) -> None:
+        """Opens the engine, and closes it when `ending` is set."""
+        from polylect.app.serving.own_engine import open_resolved, resolve  # only where there are several sessions
+
+        try:
+            values, _ = resolve(_options(self._start, self._opening), self._start.env)
+            opening = open_resolved(values, self._start.env, self._emit, wait_writable=wait_writable, own_process=True)
+            async with opening as engine:
+                self._begin(engine)
+                await self.ending.wait()
+        except PolylectError as error:
+            self._fail(str(error).removeprefix("polylect cannot start: "))
+        finally:
+            self._engine = None
+            self._opened.set()
+        if self._closing and self._closing.ref:
+            self._emit(Reply(self._closing.ref))
+
+    def _begin(self, engine: "Engine") -> None:
+        from polylect import __version__
+
+        self._engine = engine
+        session = engine.agent.session
+        self._emit(Ready(__version__, engine.settings.model, engine.settings.mode, engine.agent.abilities()))
+        if self._opening.ref:
+            resumed = bool(session.messages)
+            self._emit(Reply(self._opening.ref, SessionOpened(session.id, session.store.file, resumed=resumed)))
+        for server in self._opening.servers:
+            engine.handle(AddServer(server))
+        early, self._early = self._early, []
+        for command in early:
+            engine.handle(command)
+        if self._input_closed is not None:
+            engine.input_closed(stop=self._input_closed)
+        self._opened.set()
+
+    def _fail(self, why: str) -> None:
+        """Nothing was opened: every command so far gets its answer, and every prompt its end."""
+        failure = Failure("session", f"the session cannot be opened: {why}", "host")
+        for command in (self._opening, *self._early):
+            if command.ref:
+                self._emit(Reply(command.ref, failure=failure))
+            elif isinstance(command, Prompt):
+                self._emit(TurnEnded("error", failure=failure, turn=command.turn))
+
+
+def _options(start: "Start", opening: OpenSession) -> dict[str, object]:
+    """The flags of the process, with the session and the folder that the command names."""
+    options = {name: value for name, value in start.options.items() if name not in _OF_THE_FIRST}
+    workspace = str(start.values["workspace"])
+    options["workspace"] = opening.cwd or workspace
+    if opening.cwd and opening.cwd != workspace:
+        options.pop("trust_workspace", None)
+        options.pop("folders", None)
+    if opening.folders:
+        options["folders"] = list(opening.folders)
+    match opening.how:
+        case "new":
+            options["session_id"] = opening.session
+        case "fork":
+            options |= {"session_id": opening.session, "resume": opening.target or start.session, "fork": True}
+        case _:
+            options["resume"] = opening.target or opening.session
+    return options
