@@ -10,7 +10,6 @@ from polylect.app.startup.args import Flags, Options, UsageError, common, parse
 from polylect.dialects.omp.ready import READY
 from polylect.sessions import folder
 from polylect.system.clock_and_ids import new_id as new_id
-from polylect.vocab.modes import OMP_MODES
 
 EXIT_CODES = (78,)
 """Hosts of omp know no 2: what a person has to set first is told by 78, everything else by 1."""
@@ -78,7 +77,6 @@ _TOOLS = {
     "ask": "AskUserQuestion",
 }
 """Their names for tools, and ours."""
-_MODES = {word: mode for mode, word in OMP_MODES.items()}
 _LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max", "auto", "inherit")
 _VERSIONS = ("13", "18", "pi")
 
@@ -96,8 +94,11 @@ def options(words: list[str], program: str, env: dict[str, str]) -> Options:
         raise UsageError(f"{rest[0]!r} is not a flag; a prompt is sent as a command on stdin")
     if (level := options.get("thinking_level", "off")) not in _LEVELS:
         raise UsageError(f"--thinking {level!r}: choose one of {', '.join(_LEVELS[:7])}")
-    if mode := _MODES.get(str(options.get("approval_mode"))):
-        options["approval_mode"] = mode
+    if "approval_mode" in options:
+        from polylect.vocab.modes import OMP_MODES  # only where a mode is named
+
+        modes = {word: mode for mode, word in OMP_MODES.items()}
+        options["approval_mode"] = modes.get(str(options["approval_mode"]), options["approval_mode"])
     if isinstance(excluded := options.pop("excluded_tools", None), str):
         options["deny"] = _tool_names(excluded)
     if options.pop("no_tools", False):
