@@ -34,6 +34,7 @@ from polylect.vocab.events import (
     Settled,
     StepEnded,
     StepStarted,
+    TextDelta,
     ThinkingDelta,
     ToolCalled,
     ToolFinished,
@@ -207,6 +208,16 @@ def test_reminders_that_nobody_typed_are_developer_messages_and_custom_ones_in_p
         talk.say(*plain())
         roles.append(kinds(talk.say(StepStarted(**T), UserMessage("mind the gap", "engine", **T)))[-1])
     assert roles == ["message_end developer", "message_end developer", "message_end custom"]
+
+
+def test_updates_have_a_usage_of_their_own_in_pi_alone() -> None:
+    usages = []
+    for version in ("13", "18", "pi"):
+        frames = EngineTalk(version).say(TurnStarted(**T), StepStarted(**T), TextDelta("Hi", **T))
+        usages.append(
+            [frame.get("usage", {}).get("totalTokens") for frame in frames if frame["type"] == "message_update"]
+        )
+    assert usages == [[None, None], [None, None], [0, 0]]
 
 
 def test_a_provider_that_fails_before_any_token_is_a_message_without_updates() -> None:

@@ -12,10 +12,10 @@ from typing import Literal
 
 from polylect.dialects import line_limit
 from polylect.dialects.omp.engine.line_writer import ByteQuota, LineWriter, Throttle
-from polylect.dialects.omp.engine.messages import MessageAuthor, reply_block
+from polylect.dialects.omp.engine.messages import MessageAuthor, reply_block, usage_object
 from polylect.dialects.omp.frames import messages as m
 from polylect.dialects.omp.frames.events import MessageEnd, MessageStart
-from polylect.vocab.content import Block, Text, Thinking, ToolCall
+from polylect.vocab.content import Block, Text, Thinking, ToolCall, Usage
 from polylect.vocab.events import ReplyEnded
 from polylect.vocab.text_size import text_size
 from polylect.wire import jsonl
@@ -55,7 +55,8 @@ class MessageStream:
         """Characters that the open block adds to it."""
         self._id = line_writer.next_message_id()
         named = b'"messageId":"' + self._id.encode() + b'",' if isinstance(self._id, str) else b""
-        self._head = b'{"type":"message_update",' + named + b'"assistantMessageEvent":'
+        spent = b'"usage":' + jsonl.dump(usage_object(Usage()))[:-1] + b"," if author.version == "pi" else b""
+        self._head = b'{"type":"message_update",' + named + spent + b'"assistantMessageEvent":'
         line_writer.write(MessageStart(self._message(), self._id))
 
     # While it grows.

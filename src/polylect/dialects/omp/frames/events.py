@@ -102,11 +102,13 @@ class AssistantMessageEvent(Struct, frozen=True, omit_defaults=True, kw_only=Tru
 
 class MessageUpdate(Frame, frozen=True, tag="message_update"):
     """Slim frames have neither `message` nor `partial`. With `messageUpdates: "delta"`, `message` has only its role.
-    When the byte quota of a reply is used up, `message` has no content."""
+    When the byte quota of a reply is used up, `message` has no content. `usage` is of pi since 0.84, and like that of
+    `message` empty until the reply has ended."""
 
     assistant_message_event: AssistantMessageEvent
     message: m.AssistantMessage | UnsetType = UNSET
     message_id: str | UnsetType = UNSET
+    usage: m.Usage | UnsetType = UNSET
 
 
 class MessageEnd(Frame, frozen=True, tag="message_end"):
