@@ -12,17 +12,23 @@ from typing import Any
 import pytest
 
 from interop import omp_peers
+from interop.claude_model import Model as ScriptedModel
+from interop.claude_model import text, use
 from interop.omp_peers import Driven, Model, Peer, driven, of
+from interop.script_engines import Engine
 from machine import PATIENCE
 from polylect.vocab.answers import ModelCard, SessionOpened, ShellResult, State, Stats
 from polylect.vocab.commands import Answer, Cancel, Compact, Configure, OpenSession, Prompt, Query, RunShell, Steer
 from polylect.vocab.content import Text
 from polylect.vocab.events import (
+    AgentEnded,
+    AgentStarted,
     ArgsDelta,
     Ask,
     AskClosed,
     BlockEnded,
     Display,
+    Event,
     ReplyEnded,
     RetryEnded,
     RetryStarted,
@@ -295,3 +301,21 @@ def test_an_engine_that_is_killed_ends_its_turn(peer: Peer, model: Model, tmp_pa
             assert (end.reason, end.failure.code) == ("error", "engine_gone")
 
     asyncio.run(asyncio.wait_for(conversation(), 2 * PATIENCE))
+
+
+def test_omp_18_tells_what_its_sub_agents_do(tmp_path: Path) -> None:
+    task = use("call_1", "task", agent="task", context="c", tasks=[{"id": "One", "description": "d", "task": "DIG"}])
+    dig = [[use("call_2", "bash", command="echo dug")], [use("call_3", "yield", result={"data": "ok"}, data="ok")]]
+
+    async def conversation() -> list[Event]:
+        async with (
+            ScriptedModel({"DELEGATE": [[task], [text("Done.")]], "DIG": dig}) as model,
+            Engine("omp", "18").connect(model, tmp_path) as agent,
+        ):
+            return [event async for event in agent.prompt("DELEGATE")]
+
+    events = asyncio.run(asyncio.wait_for(conversation(), 2 * PATIENCE))
+    [started], [ended] = of(events, AgentStarted), of(events, AgentEnded)
+    assert (started.agent, started.background, ended.ok) == (ended.agent, True, True)
+    calls = [event for event in of(events, ToolFinished) if event.agent == started.agent]
+    assert [(event.call, event.outcome) for event in calls] == [("call_2", "ok"), ("call_3", "ok")]

@@ -210,6 +210,15 @@ def test_reminders_that_nobody_typed_are_developer_messages_and_custom_ones_in_p
     assert roles == ["message_end developer", "message_end developer", "message_end custom"]
 
 
+def test_a_host_of_18_asks_for_what_sub_agents_do() -> None:
+    talk = EngineTalk("18")
+    talk.say(TurnStarted(**T), StepStarted(**T))
+    started = AgentStarted(call="c1", name="scout", task="look", turn="t", agent="k")
+    assert talk.say(started, AgentEnded(True, turn="t", agent="k")) == []
+    talk.hear({"type": "set_subagent_subscription", "level": "events"})
+    assert [frame["type"] for frame in talk.say(started)] == ["subagent_lifecycle"]
+
+
 def test_updates_have_a_usage_of_their_own_in_pi_alone() -> None:
     usages = []
     for version in ("13", "18", "pi"):

@@ -85,10 +85,11 @@ def test_omp_18_is_asked_for_whole_frames() -> None:
     sent = talk.sent
     assert [{**frame, "id": ""} for frame in sent] == [
         {"type": "negotiate_protocol", "id": "", "protocolVersion": 2},
+        {"type": "set_subagent_subscription", "id": "", "level": "events"},
         {"type": "set_ask_dialog", "id": "", "enabled": True},
         {"type": "get_state", "id": ""},
     ]
-    refused = answer(sent[1]["id"], "set_ask_dialog", error="Unknown command: set_ask_dialog")
+    refused = answer(sent[2]["id"], "set_ask_dialog", error="Unknown command: set_ask_dialog")
     assert talk.hear(refused) == [], "no release of omp knows it yet"
 
 

@@ -26,8 +26,8 @@ class Agents:
         now: Callable[[], int],
         write: Callable[[AgentStream, Event], None],
     ) -> None:
-        self.level = "events"
-        """How much the host wants to hear: off, progress or events."""
+        self.level = "off" if author().version == "18" else "events"
+        """How much the host wants to hear: off, progress or events. Only hosts of 18 can ask for it."""
         self._line_writer = line_writer
         self._author = author
         self._now = now

@@ -146,6 +146,7 @@ class HostSide(HostCodec):
         versions = frame.get("supportedProtocolVersions")
         if isinstance(versions, list) and 2 in versions:  # then large frames come in pieces instead of shortened
             self._request(requests.NegotiateProtocol(protocol_version=2), PendingCommand())
+            self._request(requests.SetSubagentSubscription(level="events"), PendingCommand())
             self._request(requests.SetAskDialog(enabled=True), PendingCommand())  # no release of omp knows it yet
         return [e.Ready()]
 
