@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct, ValidationError, convert
 
+from polylect.dialects.choices import chosen
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import optional
 from polylect.vocab.commands import Answer
@@ -138,7 +139,7 @@ def answer_of(frame: shapes.ToolApprove | shapes.ToolDeny, ask: Ask, ref: str) -
     if ask.kind == "confirm":
         no = frame.answer == NO.label
         return Answer(ask.ask, "deny" if no else "allow", value=not no, ref=ref)
-    return Answer(ask.ask, "allow", value=_value(frame.answer or ask.default, ask), ref=ref)
+    return Answer(ask.ask, "allow", value=chosen(frame.answer or ask.default, ask), ref=ref)
 
 
 def _rule(scope: shapes.Scope, ask: Ask) -> Rule | None:
@@ -153,15 +154,6 @@ def _rule(scope: shapes.Scope, ask: Ask) -> Rule | None:
             return Rule("path", root, write)
         case _:
             raise ValueError('scope is neither "once", "always", {"always_prefix":...} nor {"always_path":...}')
-
-
-def _value(text: str, ask: Ask) -> Any:
-    """The ids of the options that were chosen by their labels; what is no label is the person's own text."""
-    ids = {option.label: option.id for option in ask.options}
-    if ask.multiple and text not in ids:
-        return [ids.get(part, part) for part in text.split(", ")]
-    chosen = ids.get(text, text)
-    return [chosen] if ask.multiple else chosen
 
 
 # Answers, as the host writes them.
@@ -232,5 +224,5 @@ def scope_of(rule: Rule | None, ask: Ask) -> shapes.Scope:
 
 def _answer_text(value: Any, ask: Ask) -> str:
     labels = {option.id: option.label for option in ask.options}
-    chosen = value if isinstance(value, list | tuple) else [value]
-    return ", ".join(labels.get(str(one), str(one)) for one in chosen if one is not None)
+    values = value if isinstance(value, list | tuple) else [value]
+    return ", ".join(labels.get(str(one), str(one)) for one in values if one is not None)

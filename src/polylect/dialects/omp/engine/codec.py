@@ -41,6 +41,8 @@ from polylect.wire import jsonl
 
 _BUSY = "The agent is busy: give a streamingBehavior (steer or followUp), or wait for agent_end"
 
+_LOCAL = (r.NegotiateProtocol, r.SetEventFilter, r.SetSubagentSubscription, r.SetFastMode, r.SetAskDialog)
+"""Commands that concern only this end of the connection."""
 _HANDED_OVER = "This continues an earlier conversation. Its summary:"
 _ROOM = 1024
 """What a response needs around data that is encoded already."""
@@ -180,13 +182,7 @@ class EngineSide(LineCodec[Command]):
                 return [decode.uri_reply(received.frame)] if self._writer.ui.host_calls.pop(id, "") else []
             case r.HostToolUpdate(id):
                 return [decode.tool_update(received.frame)] if id in self._writer.ui.host_calls else []
-            case (
-                r.NegotiateProtocol()
-                | r.SetEventFilter()
-                | r.SetSubagentSubscription()
-                | r.SetFastMode()
-                | r.SetAskDialog()
-            ):
+            case frame if isinstance(frame, _LOCAL):
                 self._answer_locally(received)
                 return []
             case frame:
@@ -196,27 +192,34 @@ class EngineSide(LineCodec[Command]):
 
     def _answer_locally(self, received: Received) -> None:
         """Answer a command that concerns only this end of the connection."""
-        match received.frame:
-            case r.NegotiateProtocol(version) if version not in (1, 2):
-                self._refuse(received.kind, received.id, f"Unsupported RPC protocol version: {version}")
+        try:
+            self._succeed(received.kind, received.id, self._apply_locally(received.frame))
+        except BadRequest as error:
+            self._refuse(received.kind, received.id, str(error))
+        if isinstance(received.frame, r.NegotiateProtocol) and received.frame.protocol_version == 2:
+            self._writer.line_writer.use_chunks()  # from the next frame on
+
+    def _apply_locally(self, frame: Any) -> dict[str, Any]:
+        """Returns the data of the response. Raises BadRequest."""
+        match frame:
+            case r.NegotiateProtocol(version) if version in (1, 2):
+                return {"protocolVersion": version}
             case r.NegotiateProtocol(version):
-                self._succeed(received.kind, received.id, {"protocolVersion": version})
-                if version == 2:  # its answer was not cut yet
-                    self._writer.line_writer.use_chunks()
+                raise BadRequest(f"Unsupported RPC protocol version: {version}")
             case r.SetEventFilter():
-                self._succeed(received.kind, received.id, self._writer.filter_events(received.frame))
-            case r.SetFastMode(enabled) if enabled:
-                self._refuse(received.kind, received.id, "Fast mode is unavailable for the current model.")
-            case r.SetFastMode():
-                self._succeed(received.kind, received.id, {"enabled": False, "active": False})
+                return self._writer.filter_events(frame)
             case r.SetAskDialog(enabled):
                 self._writer.ui.shows_questions = enabled
-                self._succeed(received.kind, received.id, {"enabled": enabled})
-            case r.SetSubagentSubscription(level) if level not in decode.LEVELS:
-                self._refuse(received.kind, received.id, f"level is one of {', '.join(decode.LEVELS)}")
-            case r.SetSubagentSubscription(level):
+                return {"enabled": enabled}
+            case r.SetSubagentSubscription(level) if level in decode.LEVELS:
                 self._writer.agents.level = level
-                self._succeed(received.kind, received.id, {"level": level})
+                return {"level": level}
+            case r.SetSubagentSubscription():
+                raise BadRequest(f"level is one of {', '.join(decode.LEVELS)}")
+            case r.SetFastMode(False):
+                return {"enabled": False, "active": False}
+            case _:
+                raise BadRequest("Fast mode is unavailable for the current model.")
 
     def _to_command(self, received: Received, frame: Any, ref: str) -> Command:
         turn, after = "", frozenset[str]()

@@ -9,6 +9,7 @@ from typing import Literal
 
 from msgspec import UNSET
 
+from polylect.dialects.choices import chosen
 from polylect.dialects.omp.frames.commands import ExtensionUIResponse, QuestionAnswer
 from polylect.dialects.omp.frames.events import ExtensionUIRequest, Question
 from polylect.vocab.commands import Answer
@@ -100,21 +101,21 @@ def answer(frame: ExtensionUIResponse, ask: Ask) -> Answer:
         return Answer(ask.ask, "cancelled", reason=reason)
     if ask.kind == "permission":
         return _decision(value, ask, reason)
-    return Answer(ask.ask, "allow", value=_chosen(value, ask))
+    return Answer(ask.ask, "allow", value=chosen(value, ask))
 
 
 def _question_answer(answers: list[QuestionAnswer], ask: Ask) -> Answer:
     """The ids of the options that were chosen by their labels, and the person's own words."""
     ids = {option.label: option.id for option in ask.options}
-    chosen = [
+    texts = [
         text
         for answer in answers
         for text in (*(ids.get(label, label) for label in answer.selected_options), answer.custom_input)
         if isinstance(text, str) and text
     ]
-    if not chosen:
+    if not texts:
         return Answer(ask.ask, "cancelled")
-    return Answer(ask.ask, "allow", value=chosen if ask.multiple else chosen[0])
+    return Answer(ask.ask, "allow", value=texts if ask.multiple else texts[0])
 
 
 def _decision(label: str, ask: Ask, reason: str) -> Answer:
@@ -128,11 +129,3 @@ def _rule(ask: Ask) -> Rule:
     """As narrow as it can be: this very command, or this tool."""
     command = ask.args.get("command")
     return Rule("command", command, tool=ask.name) if isinstance(command, str) else Rule("tool", ask.name)
-
-
-def _chosen(text: str, ask: Ask) -> str | list[str]:
-    """The ids of the options that were chosen by their labels; what is no label is the person's own text."""
-    ids = {option.label: option.id for option in ask.options}
-    if not ask.multiple:
-        return ids.get(text, text)
-    return [ids[text]] if text in ids else [ids.get(part, part) for part in text.split(", ")]

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from polylect.dialects.base import Env
 from polylect.dialects.omp.engine.agent_stream import AgentStream
@@ -104,8 +105,7 @@ class EventWriter:
             self.line_writer.write_line("ready", READY[self.version])
 
     def _model(self, name: str) -> None:
-        who = self.author
-        self.author = MessageAuthor(who.api, who.provider, name, who.version)
+        self.author = replace(self.author, model=name)
 
     def _setting_changed(self, event: e.SettingChanged) -> None:
         """Only omp 18 has frames for it; hosts of the other versions ask for the state."""
@@ -115,7 +115,7 @@ class EventWriter:
                 self._model(name)
                 frame = shapes.ModelChanged(name)
             case "provider", str(name):
-                self.author = MessageAuthor(self.author.api, name, self.author.model, self.version)
+                self.author = replace(self.author, provider=name)
                 frame = shapes.ConfigUpdate({"provider": name})
             case "thinking", str(level):
                 frame = shapes.ThinkingLevelChanged(level)
@@ -158,25 +158,18 @@ class EventWriter:
             cause = "prompt"
         if cause:
             self.main.end(event)
-        self.line_writer.write(
-            shapes.PromptResult(
-                id=UNSET if cause == "engine" else id,
-                agent_invoked=event.steps > 0,
-                status=STATUSES.get(event.reason, "completed"),
-                error=_error(event.failure) if event.failure else UNSET,
-                session_settled=False,
-                reason=event.reason,
-                usage=usage_object(event.usage),
-                steps=event.steps,
-            )
-        )
+        own = {"reason": event.reason, "usage": usage_object(event.usage), "steps": event.steps}
+        self._prompt_result(event, UNSET if cause == "engine" else id, invoked=event.steps > 0, **own)
 
     def end_joined(self, event: e.TurnEnded, id: Any) -> None:
         """The result of a prompt that has joined the turn which ended: without usage, which is the turn's."""
+        self._prompt_result(event, id, invoked=True)
+
+    def _prompt_result(self, event: e.TurnEnded, id: Any, *, invoked: bool, **own: Any) -> None:
         status = STATUSES.get(event.reason, "completed")
         error = _error(event.failure) if event.failure else UNSET
         self.line_writer.write(
-            shapes.PromptResult(id=id, agent_invoked=True, status=status, error=error, session_settled=False)
+            shapes.PromptResult(id=id, agent_invoked=invoked, status=status, error=error, session_settled=False, **own)
         )
 
     def _user_message(self, event: e.UserMessage) -> None:

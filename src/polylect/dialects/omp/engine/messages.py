@@ -7,6 +7,7 @@ Pure functions without state. `MessageAuthor` holds what every assistant message
 from collections.abc import Iterable, Iterator
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from polylect.dialects.omp.frames import messages as m
 from polylect.dialects.omp.stop_reasons import WIRE_STOPS
@@ -83,7 +84,7 @@ class MessageAuthor(Struct, frozen=True):
         hosts look for the name that they chose."""
         if not model or _is_dated(model, self.model):
             return self
-        return MessageAuthor(self.api, self.provider, model, self.version)
+        return replace(self, model=model)
 
 
 def _is_dated(model: str, name: str) -> bool:
@@ -169,8 +170,7 @@ def item_messages(item: Item, author: MessageAuthor) -> Iterator[m.Message]:
         yield bash_execution(item.shell, at)
     elif message.role == "assistant":
         content = [block for block in map(reply_block, message.content) if block]
-        who = MessageAuthor(author.api, message.provider or author.provider, author.model, author.version)
-        who = who.with_model(message.model)
+        who = replace(author, provider=message.provider or author.provider).with_model(message.model)
         yield who.message(content, at, stop=message.stop, usage=message.usage, request=item.request)
     elif message.role == "tool":
         for block in message.content:

@@ -117,10 +117,6 @@ def bash(context: ReplyContext, data: answers.ShellResult) -> m.BashResult:
     )
 
 
-def models(context: ReplyContext, data: Sequence[answers.ModelCard]) -> dict[str, Any]:
-    return {"models": [model(card) for card in data]}
-
-
 def chosen_model(context: ReplyContext, data: Sequence[answers.ModelCard]) -> m.Model:
     """`set_model` is answered with the model itself, which the list of models knows."""
     frame: r.SetModel = context.frame
@@ -137,14 +133,6 @@ def cycled_model(context: ReplyContext, data: answers.Cycled | None) -> dict[str
 
 def cycled_level(context: ReplyContext, data: answers.Cycled | None) -> dict[str, Any] | None:
     return {"level": data.thinking} if data and data.thinking else None
-
-
-def levels(context: ReplyContext, data: Sequence[str]) -> dict[str, Any]:
-    return {"levels": list(data)}
-
-
-def messages(context: ReplyContext, data: Sequence[answers.Item]) -> dict[str, Any]:
-    return {"messages": conversation(data, context.author)}
 
 
 def messages_page(context: ReplyContext, data: Sequence[answers.Item]) -> dict[str, Any]:
@@ -204,16 +192,8 @@ def _iso(at: int) -> str:
     return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def last_text(context: ReplyContext, data: str | None) -> dict[str, Any]:
-    return {"text": data}
-
-
 def fork_points(context: ReplyContext, data: Sequence[answers.ForkPoint]) -> dict[str, Any]:
     return {"messages": [m.ForkMessage(point.entry, point.text) for point in data]}
-
-
-def exported(context: ReplyContext, data: answers.Exported) -> dict[str, Any]:
-    return {"path": data.path}
 
 
 def switched(context: ReplyContext, data: answers.SessionOpened) -> dict[str, Any]:
@@ -282,19 +262,19 @@ DATA: dict[type[r.Request], Callable[[ReplyContext, Any], Any]] = {
     r.GetState: state,
     r.GetSessionStats: stats,
     r.Bash: bash,
-    r.GetAvailableModels: models,
+    r.GetAvailableModels: lambda context, data: {"models": [model(card) for card in data]},
     r.SetModel: chosen_model,
     r.CycleModel: cycled_model,
     r.CycleThinkingLevel: cycled_level,
-    r.GetAvailableThinkingLevels: levels,
-    r.GetMessages: messages,
+    r.GetAvailableThinkingLevels: lambda context, data: {"levels": list(data)},
+    r.GetMessages: lambda context, data: {"messages": conversation(data, context.author)},
     r.GetMessagesPage: messages_page,
     r.GetEntries: entries,
     r.GetTree: tree,
-    r.GetLastAssistantText: last_text,
+    r.GetLastAssistantText: lambda context, data: {"text": data},
     r.GetBranchMessages: fork_points,
     r.GetForkMessages: fork_points,
-    r.ExportHtml: exported,
+    r.ExportHtml: lambda context, data: {"path": data.path},
     r.NewSession: switched,
     r.SwitchSession: switched,
     r.Clone: switched,

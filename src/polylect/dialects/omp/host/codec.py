@@ -362,8 +362,8 @@ class HostSide(HostCodec):
             raise Refusal(f"no ask {command.ask!r} waits for an answer", "unknown_ask")
         if command.args not in (None, ask.args):
             raise Refusal("omp has no word for allowing a call with other arguments")
-        form = self._reader.dialogs.form_of(command.ask)
-        if frame := encode.form_answer(command, ask, form) if form else encode.answer(command, ask):
+        dialog = self._reader.dialogs.dialog_of(command.ask)
+        if frame := encode.questions_answer(command, ask, dialog) if dialog else encode.answer(command, ask):
             self._out.append(jsonl.dump(frame))
             closed = self._note_answer(frame)
         else:

@@ -33,7 +33,7 @@ _APPROVAL = re.compile(r"Allow tool: (?P<tool>\S+)\n?(?:Origin: .*\n?)?(?:Reason
 _ELIDED = re.compile(r"\[…\d+ch elided…\]$")
 
 
-class Form(Struct):
+class QuestionDialog(Struct):
     """A dialog with several questions, each of which is an ask. It is answered when all of them are."""
 
     id: str
@@ -48,14 +48,14 @@ class Dialogs:
         self._deadlines: dict[str, int] = {}
         self.open: dict[str, e.Ask] = {}
         """Asks that nobody has answered, by id."""
-        self._forms: dict[str, Form] = {}
+        self._questions: dict[str, QuestionDialog] = {}
         """Dialogs with questions that nobody has answered, by id."""
         self.denied: set[str] = set()
         """Calls of this turn that were asked for in vain."""
         self._asked: set[str] = set()
         """Calls of this turn that were asked for."""
         self._held: dict[str, e.ToolStarted] = {}
-        """Starts of calls that came before the answer, which omp waits for after it."""
+        """Starts of calls that omp has reported before their ask was answered, by call."""
 
     def read(self, frame: Fields, turn: str, agent: str, calls: Iterable[e.ToolCalled] = ()) -> list[e.Event]:
         """The events of a request. `calls` are those that have not finished."""
@@ -80,23 +80,25 @@ class Dialogs:
         if not questions:
             raise ValueError("questions: expected at least one")
         ids = [id] if len(questions) == 1 else [f"{id}:{place}" for place in range(len(questions))]
-        self._forms[id] = Form(id, {ask: text(row, "id") for ask, row in zip(ids, questions, strict=True)})
-        timeout = number(frame, "timeout")
-        return [_question(row, ask, timeout) for ask, row in zip(ids, questions, strict=True)]
+        rows_by_ask = dict(zip(ids, questions, strict=True))
+        self._questions[id] = QuestionDialog(id, {ask: text(row, "id") for ask, row in rows_by_ask.items()})
+        return [_question(row, ask, number(frame, "timeout")) for ask, row in rows_by_ask.items()]
 
-    def form_of(self, ask: str) -> Form | None:
+    def dialog_of(self, ask: str) -> QuestionDialog | None:
         """The dialog that an ask is a question of."""
-        return next((form for form in self._forms.values() if ask in form.questions), None)
+        return next((dialog for dialog in self._questions.values() if ask in dialog.questions), None)
 
     def close(self, id: str, how: How, reason: str = "") -> list[e.Event]:
         """Close an ask, or all that are left of a dialog with questions."""
-        asks = self._forms[id].questions if id in self._forms else (id,)
+        asks = self._questions[id].questions if id in self._questions else (id,)
         closed = [event for ask in asks for event in self._close_ask(ask, how, reason)]
-        self._forget_forms()
+        self._forget_answered()
         return closed
 
-    def _forget_forms(self) -> None:
-        self._forms = {id: form for id, form in self._forms.items() if self.open.keys() & form.questions.keys()}
+    def _forget_answered(self) -> None:
+        for id, dialog in list(self._questions.items()):
+            if not self.open.keys() & dialog.questions.keys():
+                del self._questions[id]
 
     def _close_ask(self, ask: str, how: How, reason: str) -> list[e.Event]:
         closed = self.open.pop(ask, None)
@@ -110,7 +112,8 @@ class Dialogs:
         return [e.AskClosed(ask, how, reason, turn=closed.turn, agent=closed.agent), *starts]
 
     def holds(self, started: e.ToolStarted) -> bool:
-        """Whether this start is none yet: omp reports that of every call, also while it asks and after a no."""
+        """Whether this start has to wait for an answer, or never comes: omp reports it before it waits, also of a call
+        that is denied."""
         if any(ask.call == started.call for ask in self.open.values()):
             self._held[started.call] = started
             return True
@@ -131,7 +134,7 @@ class Dialogs:
         for ask in [id for id, ask in self.open.items() if ask.turn == turn]:
             del self.open[ask]
             self._deadlines.pop(ask, None)
-        self._forget_forms()
+        self._forget_answered()
 
     def _open_dialog(self, ask: e.Ask) -> e.Ask:
         self.open[ask.ask] = ask
@@ -151,12 +154,11 @@ def _fits(details: str, call: e.ToolCalled) -> bool:
     """Whether the details may be those of this call. A command is shown alone, a path before other things."""
     label, _, shown = details.partition(": ")
     begin, cut = _ELIDED.subn("", shown)
+    is_command = label.endswith("Command")
     values = [value for value in call.args.values() if isinstance(value, str)]
-    if cut and label == "Command":
+    if cut and is_command:
         return any(value.startswith(begin) for value in values)
-    return not details or any(
-        shown == value or (label != "Command" and shown.startswith(f"{value}\n")) for value in values
-    )
+    return not details or any(shown == value or (not is_command and shown.startswith(f"{value}\n")) for value in values)
 
 
 def _select(frame: Fields) -> e.Ask:

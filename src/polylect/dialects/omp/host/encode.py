@@ -13,7 +13,7 @@ from polylect.dialects.host_base import Refusal
 from polylect.dialects.omp.frames import commands as requests
 from polylect.dialects.omp.frames import messages
 from polylect.dialects.omp.frames.events import Frame
-from polylect.dialects.omp.host.dialogs import Form
+from polylect.dialects.omp.host.dialogs import QuestionDialog
 from polylect.vocab.answers import LEVELS
 from polylect.vocab.commands import (
     Answer,
@@ -96,9 +96,8 @@ def configure(command: Configure, version: str, provider: str) -> Requests:
     for key, value in command.settings.items():
         if key == "provider" and "model" in command.settings:
             continue
-        if key not in _SETTINGS or (version == "pi" and key == "interrupt_mode"):
-            raise Refusal(f"omp {version} has no word for the setting {key!r}")
-        if key in _LATER and version != "18":
+        absent = (version == "pi" and key == "interrupt_mode") or (version != "18" and key in _LATER)
+        if key not in _SETTINGS or absent:
             raise Refusal(f"omp {version} has no word for the setting {key!r}")
         frames.append(_SETTINGS[key](value, str(command.settings.get("provider") or provider)))
     return frames
@@ -232,13 +231,13 @@ def answer(command: Answer, ask: Ask) -> requests.ExtensionUIResponse:
             return requests.ExtensionUIResponse(command.ask, cancelled=True, reason=reason)
 
 
-def form_answer(command: Answer, ask: Ask, form: Form) -> requests.ExtensionUIResponse | None:
+def questions_answer(command: Answer, ask: Ask, dialog: QuestionDialog) -> requests.ExtensionUIResponse | None:
     """The response to a dialog with questions; None while others of them wait. A no to one is a no to all."""
     if command.verdict != "allow":
-        return requests.ExtensionUIResponse(form.id, cancelled=True, reason=command.reason or UNSET)
-    form.answers.append(_question_answer(command.value, ask, form.questions[ask.ask]))
-    whole = len(form.answers) == len(form.questions)
-    return requests.ExtensionUIResponse(form.id, answers=form.answers) if whole else None
+        return requests.ExtensionUIResponse(dialog.id, cancelled=True, reason=command.reason or UNSET)
+    dialog.answers.append(_question_answer(command.value, ask, dialog.questions[ask.ask]))
+    whole = len(dialog.answers) == len(dialog.questions)
+    return requests.ExtensionUIResponse(dialog.id, answers=dialog.answers) if whole else None
 
 
 def _question_answer(value: Any, ask: Ask, id: str) -> requests.QuestionAnswer:
