@@ -20,6 +20,7 @@ from polylect.dialects.omp.frames import events as shapes
 from polylect.dialects.omp.frames import messages as m
 from polylect.vocab import events as e
 from polylect.vocab.content import Stop
+from polylect.vocab.text_size import text_size
 
 CANCELLED = "Retry cancelled"
 """How the engine says that a retry was given up before it was made."""
@@ -54,6 +55,8 @@ class AgentStream:
         self._open_message: MessageStream | None = None
         self._assistant: m.AssistantMessage | None = None
         self._results: list[m.ToolResultMessage] = []
+        self._step_size = 0
+        """Bytes of the texts in the reply and the results of this step."""
         self._held_tool_events: list[ToolEvent] = []
         """Events of calls that came before the reply ended, written after its `message_end`."""
         self._given_up: e.RetryEnded | None = None
@@ -121,14 +124,15 @@ class AgentStream:
     def step_started(self) -> None:
         self.begin()
         if not self._step:
-            self._step, self._assistant, self._results = True, None, []
+            self._step, self._assistant, self._results, self._step_size = True, None, [], 0
             self.line_writer.write(shapes.TurnStart())
             self._write_waiting()
 
     def step_ended(self) -> None:
         if self._step:
             message = self._assistant or self._author().message([], self._now())
-            self.line_writer.write(shapes.TurnEnd(message, self._results), large=True)
+            large = self._step_size > self.line_writer.limit
+            self.line_writer.write(shapes.TurnEnd(message, self._results), large=large)
             self._step = False
 
     def user_message(self, event: e.UserMessage) -> None:
@@ -168,8 +172,9 @@ class AgentStream:
     def reply_ended(self, event: e.ReplyEnded) -> None:
         if self._given_up and not self._running and _was_cancelled(self._given_up, event):
             return self._write_given_up()
-        self._assistant = self._reply().finish(event)
-        self._open_message = None
+        reply = self._reply()
+        self._assistant, self._open_message = reply.finish(event), None
+        self._step_size += reply.text_size
         self._messages.append(self._assistant)
         held, self._held_tool_events = self._held_tool_events, []
         for tool_event in held:
@@ -194,6 +199,7 @@ class AgentStream:
                 self.executions.output(event)
             case e.ToolFinished():
                 message = self.executions.finish(event)
+                self._step_size += text_size([event.output, event.metadata, [image.data for image in event.images]])
                 self._results.append(message)
                 self._messages.append(message)
 

@@ -53,6 +53,8 @@ class MessageStream:
         """Bytes that the message takes with its ended blocks, at least."""
         self._open_size = 0
         """Characters that the open block adds to it."""
+        self.text_size = 0
+        """Bytes of all texts in ended blocks. What is small by this need not be measured before it is encoded."""
         self._id = line_writer.next_message_id()
         named = b'"messageId":"' + self._id.encode() + b'",' if isinstance(self._id, str) else b""
         spent = b'"usage":' + jsonl.dump(usage_object(Usage()))[:-1] + b"," if author.version == "pi" else b""
@@ -113,7 +115,7 @@ class MessageStream:
         message = self._author.with_model(event.model).message(
             self._blocks, self._at, stop=event.stop, usage=event.usage, error=event.error, request=event.request
         )
-        self._line_writer.write(MessageEnd(message, self._id), large=True)
+        self._line_writer.write(MessageEnd(message, self._id), large=self.text_size > self._line_writer.limit)
         return message
 
     # Blocks.
@@ -141,16 +143,20 @@ class MessageStream:
     def _finish_block(self, kind: str, fields: dict[str, object], block: m.ReplyBlock) -> None:
         index = len(self._blocks)
         self._kind, self._call = "", ("", "")
-        self._append(block)
-        self._update(kind, fields, index)
+        size = self._append(block)
+        self._update(kind, fields, index, large=size > self._line_writer.limit // 2)
 
-    def _append(self, block: m.ReplyBlock) -> None:
+    def _append(self, block: m.ReplyBlock) -> int:
+        """Add an ended block. Returns the bytes of its texts."""
+        size = text_size(block)
         self._blocks.append(block)
         if isinstance(block, m.ToolCall):
             self._calls.add(block.id)
         if not self._slim:
-            self._ended_size += text_size(block)
+            self._ended_size += size
         self._open_size = 0
+        self.text_size += size
+        return size
 
     def _close(self) -> None:
         """End the open block. A call that broke off is dropped, because it will never be made."""
@@ -176,12 +182,12 @@ class MessageStream:
         block = self._block()
         return self._author.message([*self._blocks, block] if block else [*self._blocks], self._at)
 
-    def _update(self, kind: str, fields: dict[str, object], index: int = -1) -> int:
+    def _update(self, kind: str, fields: dict[str, object], index: int = -1, *, large: bool = False) -> int:
         """Encode the message once and write it twice; once, or shortened, where the line would be too long; without
         its content where the budget is used up."""
         where = len(self._blocks) if index < 0 else index
         frame, most = {"type": kind, "contentIndex": where, **fields}, self._line_writer.limit // 2
-        event = line_limit.line(frame, most, large=kind.endswith("_end"))
+        event = line_limit.line(frame, most, large=large)
         head = self._head + event[:-2]
         if self._slim:
             return self._line_writer.write_line(_UPDATE, head + b"}" + self._tail)
