@@ -1,7 +1,9 @@
-"""The programs of docs/first-host.md and docs/host-sdk.md run as they stand there, and the rules of the site hold."""
+"""The programs of docs/tutorial.md and docs/host-sdk.md run as they stand there, and the rules of the site hold."""
 
+import ast
 import os
 import re
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -15,7 +17,11 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 from scripts import docs_hooks  # noqa: E402
 
-PAGE = (ROOT / "docs" / "first-host.md").read_text("utf-8")
+TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
+TUTORIAL_BLOCKS = re.findall(
+    r"(?:<!-- (file|change): (\S+) -->\n```\w+|```(console))\n(.*?)```", TUTORIAL, re.DOTALL | re.MULTILINE
+)
+PROGRAMS = {"python": [sys.executable], "polylect": [sys.executable, "-m", "polylect"]}
 SDK_PAGE = (ROOT / "docs" / "host-sdk.md").read_text("utf-8")
 SDK_PROGRAMS = re.findall(r"## ([^\n]+)\n(?:(?!\n## ).)*?```python\n(.*?)```", f"## Start\n{SDK_PAGE}", re.DOTALL)
 SDK_SCRIPT = """
@@ -46,40 +52,75 @@ async def main():
 
 asyncio.run(main())
 """
-EXAMPLES = re.findall(r"<!-- example: (\w+) -->\n```python\n(.*?)```\n(.*?)(?=\n## |<!--)", PAGE, re.DOTALL)
 
 
-def run(program: str, place: Place, **env: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", program],
+def run(argv: list[str], place: Place, *, typed: str = "", **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        argv,
         cwd=place.workspace,
         env={**place.env, "PYTHONPATH": os.pathsep.join(sys.path), **env},
-        capture_output=True,
+        input=typed,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         encoding="utf-8",
         timeout=PATIENCE,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
 
 
-@pytest.mark.parametrize(("name", "program", "text_after"), EXAMPLES, ids=[name for name, _, _ in EXAMPLES])
-def test_a_program_of_the_first_host_prints_what_the_page_says(
-    name: str, program: str, text_after: str, tmp_path: Path
-) -> None:
+def test_the_tutorial_prints_what_the_page_says(tmp_path: Path) -> None:
+    """Does what a reader does, in one folder: saves the files, makes the changes, types the commands and answers."""
     place = Place(tmp_path)
-    script = re.search(r"<!-- file: model.toml -->\n```toml\n(.*?)```", PAGE, re.DOTALL)
-    assert script
-    (place.workspace / "model.toml").write_text(script[1])
-    printed = run(program, place)
-    if expected := re.search(r"```\n(.*?)```", text_after, re.DOTALL):
-        assert printed == expected[1]
-    else:
-        assert printed.startswith("False limit ")
+    shown, seen = [], []
+    for kind, name, _, text in TUTORIAL_BLOCKS:
+        path = place.workspace / name
+        if kind == "change":
+            path.write_text(changed(path.read_text(), text))
+        elif kind == "file":
+            path.write_text(text)
+        else:
+            shown += re.split(r"^(?=\$ )", text, flags=re.MULTILINE)[1:]
+            seen += [typed_and_printed(command, place) for command in shown[len(seen) :]]
+    assert seen == shown
 
 
-def test_all_programs_of_the_page_are_tried() -> None:
-    assert len(EXAMPLES) == PAGE.count("```python") > 3
+def typed_and_printed(command: str, place: Place) -> str:
+    """What a terminal shows of a command whose questions are answered as the page does."""
+    line, _, expected = command.partition("\n")
+    answers = re.findall(r"\[y/N\] (.*\n)", expected)
+    program, *args = shlex.split(line.removeprefix("$ "))
+    printed = run([*PROGRAMS[program], *args], place, typed="".join(answers), POLYLECT_PROVIDER="").stdout
+    printed = re.sub(r"ok(\]\n\nlimit: )", r"cancelled\1", printed)  # a call may be faster than the stop
+    for answer in answers:
+        printed = re.sub(r"\[y/N\] (?!\w\n)", rf"[y/N] {answer}", printed, count=1)
+    return f"{line}\n{printed}"
+
+
+def changed(program: str, change: str) -> str:
+    """The program with what the change defines, in place of what it had of the same name."""
+    return "\n\n".join((statements(change) | statements(program) | statements(change)).values()) + "\n"
+
+
+def statements(program: str) -> dict[str, str]:
+    """The source of each import, assignment and definition of a program by its name; of all else by its source."""
+    lines = program.splitlines()
+    sources = {}
+    for node in ast.parse(program).body:
+        source = ast.unparse(node)
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+                sources[name] = "\n".join(lines[first - 1 : node.end_lineno])
+            case ast.ImportFrom() | ast.Assign():
+                sources[re.split(" import | = ", source)[0]] = source
+            case _:
+                sources[source] = source
+    return sources
+
+
+def test_all_of_the_tutorial_is_tried() -> None:
+    assert len(re.findall(r"^## \d+\. ", TUTORIAL, re.MULTILINE)) == 12
+    assert len(TUTORIAL_BLOCKS) == TUTORIAL.count("```") // 2
 
 
 @pytest.mark.parametrize(("section", "program"), SDK_PROGRAMS, ids=[section for section, _ in SDK_PROGRAMS])
@@ -94,8 +135,9 @@ def test_a_program_or_fragment_of_the_sdk_page_runs(section: str, program: str, 
         if "connect(" not in program:
             program = 'async with connect("polylect") as agent:\n' + textwrap.indent(program, "    ")
         program = SDK_FRAME % textwrap.indent(program, "    ")
-    printed = run(program, place, POLYLECT_SCRIPT=str(tmp_path / "model.toml"))
-    assert (section != "Tools of your own") or "stock" in printed
+    done = run([sys.executable, "-c", program], place, POLYLECT_SCRIPT=str(tmp_path / "model.toml"))
+    assert done.returncode == 0, done.stdout
+    assert (section != "Tools of your own") or "stock" in done.stdout
 
 
 def test_all_programs_of_the_sdk_page_are_tried() -> None:
