@@ -1508,6 +1508,8 @@ export interface ServerCard {
   error?: string;
   /** How it is reached: `stdio`, `http`, `sse` or `host`. */
   transport?: string;
+  /** What it calls itself, and its version. */
+  version?: string;
 }
 
 /** One part of what fills the model's window. */

@@ -197,3 +197,41 @@ def test_the_plan_and_the_conversation_can_be_had(place: Place) -> None:
     exported = host.request("export_conversation")
     assert exported["default_filename"] == f"conversation-{session}.md"
     assert [words for words in ("What now?", "First this.", "I wait.") if words not in exported["text"]] == []
+
+
+GIT = "git -c user.name=x -c user.email=x@y.z -c init.defaultBranch=main"
+COMMANDS = (
+    f"{GIT} init -q . && {GIT} init -q --bare up && {GIT} commit --allow-empty -m one",
+    f"{GIT} push up main",
+    f"{GIT} checkout -q -b side && {GIT} commit --allow-empty -m two && {GIT} commit --amend --allow-empty -m three",
+    f"{GIT} checkout -q main && {GIT} merge --no-ff -m four side",
+    f"{GIT} checkout -q -b late HEAD~1 && {GIT} commit -q --allow-empty -m five && {GIT} rebase --force-rebase main",
+    "echo git commit",
+)
+STEP = """
+[[reply]]
+when = {{ step = {number} }}
+say = [{{ call = "Bash", args = {{ command = "{command}" }} }}]
+"""
+
+
+def test_a_host_is_told_what_git_has_changed(place: Place) -> None:
+    steps = [STEP.format(number=number, command=command) for number, command in enumerate(COMMANDS, 1)]
+    script = "".join(steps) + '[[reply]]\nsay = ["done"]\n'
+    frames = Host(place, "--permission-mode", "bypassPermissions", script=script).prompt()
+    changed = [frame for frame in frames if frame.get("subtype") == "vcs_state_changed"]
+    assert [(frame["kind"], frame.get("branch")) for frame in changed] == [
+        ("commit", "main"),
+        ("push", "main"),
+        ("commit", "side"),
+        ("merge", None),
+        ("rebase", None),
+    ]
+    assert {frame["cwd"] for frame in changed} == {str(place.workspace)}
+    operations = [frame["tool_use_result"].get("gitOperation") for frame in frames if "tool_use_result" in frame]
+    assert operations[1] == {"push": {"branch": "main"}}
+    assert operations[3:] == [
+        {"branch": {"ref": "side", "action": "merged"}},
+        {"branch": {"ref": "main", "action": "rebased"}},
+        None,
+    ]

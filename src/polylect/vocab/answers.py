@@ -318,6 +318,7 @@ class ServerCard(Struct, frozen=True, omit_defaults=True):
         tools: The tools that it has.
         error: Why it failed.
         transport: How it is reached: `stdio`, `http`, `sse` or `host`.
+        version: What it calls itself, and its version.
     """
 
     name: str
@@ -325,6 +326,7 @@ class ServerCard(Struct, frozen=True, omit_defaults=True):
     tools: tuple[str, ...] = ()
     error: str = ""
     transport: str = ""
+    version: str = ""
 
 
 class ContextPart(Struct, frozen=True):

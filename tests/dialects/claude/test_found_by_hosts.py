@@ -75,6 +75,13 @@ def test_what_servers_and_agents_return_are_blocks(name: str) -> None:
     assert driver.frames[-1]["message"]["content"][0]["content"] == [{"type": "text", "text": "5"}]
 
 
+def test_a_call_of_a_server_has_names_to_show() -> None:
+    driver, turn = begun()
+    driver.send(ToolCalled("c1", "mcp__sums__add_two", {}, turn=turn), ToolCalled("c2", "Bash", {}, turn=turn))
+    shown = {"id": "c1", "display_name": "add_two", "server_display_name": "sums", "tool_name": "add_two"}
+    assert [frame.get("tool_use_meta") for frame in driver.frames] == [[shown], None]
+
+
 def test_an_agent_is_of_the_kind_that_was_asked_for_and_stopped_if_the_host_says_so() -> None:
     driver, turn = begun()
     driver.send(ToolCalled("k1", "Agent", {"subagent_type": "parrot"}, turn=turn))

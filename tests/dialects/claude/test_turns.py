@@ -397,7 +397,7 @@ def test_what_happens_around_a_turn_has_its_frames() -> None:
     driver.send(RetryStarted(1, 3, 500, "overloaded"), RetryEnded(True), Failed(FAILURE), Alive())
     driver.send(ToolStarted("c1", "Bash"))
     driver.clock.now += 1500
-    driver.send(Alive("c1", "Bash"), Extra("rate_limit_event", {"status": "allowed"}), Extra("hook_started", {}))
+    driver.send(Alive("c1", "Bash"), Extra("rate_limit_event", {"status": "allowed"}), Extra("dance", {}))
     retry, failed, alive, progress, limit = driver.frames
     assert (retry["attempt"], retry["max_retries"], retry["retry_delay_ms"]) == (1, 3, 500)
     assert (failed["subtype"], failed["content"], failed["level"]) == ("informational", "too busy", "warning")

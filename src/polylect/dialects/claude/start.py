@@ -29,7 +29,6 @@ _FLAGS: Flags = {
     "--input-format": ("text", "input_format"),
     "--verbose": ("switch", "verbose"),
     "--include-partial-messages": ("switch", "partial"),
-    "--include-hook-events": ("switch", "hook_events"),
     "--replay-user-messages": ("switch", "replay"),
     "--forward-subagent-text": ("switch", "forward_agents"),
     "--strict-input": ("switch", "strict_input"),
@@ -73,7 +72,7 @@ _FLAGS: Flags = {
     "--name": ("text", "name"),
     # Accepted and noted: there is nothing here that they could switch.
     **dict.fromkeys(("--session-mirror", "--restricted", "--brief", "--safe-mode"), ("switch", "ignored")),
-    **dict.fromkeys(("--disable-slash-commands",), ("switch", "ignored")),
+    **dict.fromkeys(("--disable-slash-commands", "--include-hook-events"), ("switch", "ignored")),
     **dict.fromkeys(("--plugin-dir", "--plugin-url", "--betas", "--file"), ("text", "ignored")),
     **dict.fromkeys(("--task-budget", "--resume-drops-turn", "--agent"), ("text", "ignored")),
     **dict.fromkeys(("--worktree", "--from-pr", "--remote-control", "--teleport", "--tmux"), ("optional", "ignored")),
@@ -485,7 +484,7 @@ def ready(values: Options, session: str) -> bytes:
 
 def codec_options(values: Options, env: dict[str, str], session: str) -> Options:
     """What its wire has to know of the start; see dialects/claude/engine/codec.py."""
-    switches = ("partial", "replay", "forward_agents", "prompts", "hook_events")
+    switches = ("partial", "replay", "forward_agents", "prompts")
     state_events = is_on(env, "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS")
     from polylect.dialects.claude.start_lines import line_id  # the engine, which is there by now
 

@@ -95,7 +95,8 @@ class McpServers:
     def cards(self) -> tuple[ServerCard, ...]:
         status = self.current.status() if self.current else ()
         return tuple(
-            ServerCard(one.name, _CONDITIONS[one.status], one.tools, one.reason, one.transport) for one in status
+            ServerCard(one.name, _CONDITIONS[one.status], one.tools, one.reason, one.transport, one.version)
+            for one in status
         )
 
     async def wait(self) -> None:

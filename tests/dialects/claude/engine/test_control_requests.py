@@ -27,7 +27,7 @@ from polylect.vocab.events import HostCall, QueueChanged, Reply, SettingChanged,
 
 REPORT = answers.ContextReport(50, 200, (answers.ContextPart("tools", 20),))
 LEDGER = answers.Ledger(Usage(10, 5, cost=0.25), ({},))
-CARD = answers.ServerCard("team", "failed", ("one",), "gone", "http")
+CARD = answers.ServerCard("team", "failed", ("one",), "gone", "http", "Team Server 1.2")
 SERVERS = {"team": {"type": "http", "url": "http://127.0.0.1/"}, "calc": {"type": "sdk", "name": "calc"}}
 PLANNED = Message("assistant", (ToolCall("c1", "ExitPlanMode", {"plan": "First this."}),))
 OURS = {"source": "session", "editability": "session"}
@@ -41,7 +41,8 @@ ASKED: list[tuple[str, dict[str, Any], list[Command], Any, Any]] = [
         "mcpServers": [
             {
                 "name": "team", "status": "failed", "tools": [{"name": "one"}],
-                "transport": "http", "source": "dynamic", "error": "gone",
+                "transport": "http", "source": "dynamic", "serverInfo": {"name": "Team Server", "version": "1.2"},
+                "error": "gone",
             }
         ]
     }),

@@ -494,6 +494,21 @@ def test_an_agent_in_the_background_outlives_the_turn_and_wakes_the_engine(asked
     assert [event.cause for event in only(host.heard, e.TurnStarted)] == ["prompt", "engine"]
 
 
+def test_frames_of_an_earlier_run_of_a_task_are_late() -> None:
+    host = Host()
+    host.say(Prompt("t1", "go"))
+    task = {"task_id": "k", "tool_use_id": "c"}
+    started = {"task_type": "local_agent", "is_backgrounded": True, **task}
+    ended = {"status": "completed", "summary": "done", **task}
+    call = assistant(use("c", "Agent", run_in_background=True))
+    host.hear(INIT, call, system("task_started", run_id="1", **started), RESULT)
+    host.hear(system("task_notification", run_id="1", **ended), system("task_started", run_id="2", **started))
+    assert host.hear(system("task_notification", run_id="1", **ended)) == []
+    late = system("task_progress", run_id="1", description="old", usage={}, **task)
+    assert host.hear(late) == []
+    assert next(type(event) for event in host.hear(system("task_notification", run_id="2", **ended))) is e.AgentEnded
+
+
 def test_a_command_that_takes_long_is_only_a_sign_of_life() -> None:
     task = {"task_id": "b1", "tool_use_id": "c1"}
     heard = turn(assistant(use("c1")), system("task_started", task_type="local_bash", **task), tool_result("c1"))

@@ -194,6 +194,7 @@ class BlockStream:
                 aborted=aborted and out.newer,
                 user_message_uuid=self.uuids[-1] if self.uuids and out.newer else "",
                 user_message_uuids=self.uuids if self.uuids and out.newer else UNSET,
+                tool_use_meta=_tool_meta(block) if out.newer else [],
                 session_id=out.session,
                 uuid=self._id(words) if in_history else out.new_id(),
                 **self.marks,
@@ -258,6 +259,13 @@ class BlockStream:
     def _stream(self, event: dict[str, Any]) -> None:
         out = self._out
         out.write_new(shapes.StreamEvent, event=event, parent_tool_use_id=self.parent)
+
+
+def _tool_meta(block: shapes.Spoken) -> list[shapes.ToolMeta]:
+    if not isinstance(block, shapes.ToolUseBlock) or not block.name.startswith("mcp__"):
+        return []
+    server, _, tool = block.name.removeprefix("mcp__").partition("__")
+    return [shapes.ToolMeta(block.id, tool, server, tool)]
 
 
 def usage_of(usage: Usage) -> shapes.Usage:

@@ -33,7 +33,6 @@ class EngineSide(LineCodec[Command]):
     partial                     blocks also as deltas (--include-partial-messages)
     replay                      prompts are written back (--replay-user-messages)
     forward_agents              the text of sub-agents is shown too (--forward-subagent-text)
-    hook_events                 hooks are reported (--include-hook-events)
     session_state               write `session_state_changed`; "hidden" adds `sdk_host_only`
     prompts                     a host answers permission prompts; else asks are denied at once
     strict                      a bad line ends the conversation (--strict-input)
@@ -59,7 +58,6 @@ class EngineSide(LineCodec[Command]):
         replay: bool = False,
         forward_agents: bool = False,
         prompts: bool = True,
-        hook_events: bool = False,
         session_state: States = False,
         strict: bool = False,
         output: Output = "stream-json",
@@ -71,9 +69,7 @@ class EngineSide(LineCodec[Command]):
         self._out = LineWriter(env, version, session=session, output=output, line_id=line_id)
         self._prompts = Prompts(self._out, replay=replay)
         info = EngineInfo(cwd=cwd, model=model, mode=OUR_MODES.get(mode, mode), key_source=key_source)
-        self._writer = EventWriter(
-            self._out, info, self._prompts, partial=partial, hook_events=hook_events, states=session_state
-        )
+        self._writer = EventWriter(self._out, info, self._prompts, partial=partial, states=session_state)
         self._writer.tasks.forward = forward_agents
         if max_output:
             self._writer.cost.max_output = max_output

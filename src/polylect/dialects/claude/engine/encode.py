@@ -17,6 +17,7 @@ from msgspec import UNSET
 from polylect.dialects.claude.engine.block_stream import BlockStream
 from polylect.dialects.claude.engine.engine_info import EngineInfo, commands_of
 from polylect.dialects.claude.engine.extras import extra
+from polylect.dialects.claude.engine.git_operations import changes
 from polylect.dialects.claude.engine.line_writer import LineWriter
 from polylect.dialects.claude.engine.prompts import Prompts
 from polylect.dialects.claude.engine.subagents import Tasks
@@ -47,14 +48,11 @@ INTERRUPTED_TOOLS = "[Request interrupted by user for tool use]"
 
 
 class EventWriter:
-    def __init__(
-        self, out: LineWriter, info: EngineInfo, prompts: Prompts, *, partial: bool, hook_events: bool, states: States
-    ) -> None:
+    def __init__(self, out: LineWriter, info: EngineInfo, prompts: Prompts, *, partial: bool, states: States) -> None:
         self.out = out
         self.info = info
         self._prompts = prompts
         self._partial = partial
-        self._hook_events = hook_events
         self._states = states
         self.main = BlockStream(out, parent=None, partial=partial, shown=True, marks={})
         self.tasks = Tasks(out)
@@ -267,12 +265,15 @@ class EventWriter:
             if event.call not in self.asked_calls and self.out.newer:
                 self._write_denied(event)
         asked = event.call in self.asked_calls
+        details = self._structured_result(event)
+        if isinstance(details, dict):
+            self._write_repository_changes(details.get("gitOperation") or {})
         block = shapes.ToolResultBlock(event.call, _content(event, host_was_asked=asked), event.outcome != "ok")
         frame = shapes.User(
             message=shapes.Words([block]),
             parent_tool_use_id=self._stream_of(event).parent,
             timestamp=self.out.timestamp(),
-            tool_use_result=UNSET if event.agent else self._structured_result(event),
+            tool_use_result=UNSET if event.agent else details,
             tool_result_meta=[_meta(event, host_was_asked=asked)],
             **self.out.envelope(),
             **self._stream_of(event).marks,
@@ -286,6 +287,14 @@ class EventWriter:
         if isinstance(details, dict):
             return {**details, **(event.metadata or {})}  # from an engine of this family it has all fields already
         return UNSET if details is None else details
+
+    def _write_repository_changes(self, operation: dict[str, Any]) -> None:
+        if not self.out.newer or "vcs_state_changed" in self.out.relayed:
+            return
+        for kind, branch in changes(operation):
+            self.out.write_new(
+                notices.VcsStateChanged, subtype="vcs_state_changed", kind=kind, cwd=self.info.cwd, branch=branch
+            )
 
     def _running_for(self, call: str) -> int:
         """Milliseconds since the call began to run."""
@@ -451,8 +460,8 @@ class EventWriter:
             self.turn.structured = event.value
 
     def _extra(self, event: e.Extra) -> None:
-        self.tasks.lists_come |= event.kind == "background_tasks_changed"
-        frame = extra(event, self.out.envelope(), hooks=self._hook_events)
+        self.out.relayed.add(event.kind)
+        frame = extra(event, self.out.envelope())
         if frame is None:
             self.out.lost[f"Extra {event.kind}"] += 1
         else:

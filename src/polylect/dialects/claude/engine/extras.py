@@ -5,14 +5,14 @@ The data of the event becomes a `system` frame of that subtype or a frame of tha
 
 from typing import Any
 
-from polylect.dialects.claude.frames.notices import HOOK_EXTRAS, SYSTEM_EXTRAS, TYPE_EXTRAS
+from polylect.dialects.claude.frames.notices import SYSTEM_EXTRAS, TYPE_EXTRAS
 from polylect.dialects.claude.frames.turn import Envelope
 from polylect.vocab.events import Extra
 
 
-def extra(event: Extra, envelope: Envelope, *, hooks: bool) -> dict[str, Any] | None:
-    """The frame; None if the wire has none of this kind, or `hooks` is false and it is about a hook."""
-    if event.kind in SYSTEM_EXTRAS or (event.kind in HOOK_EXTRAS and hooks):
+def extra(event: Extra, envelope: Envelope) -> dict[str, Any] | None:
+    """The frame; None if the wire has none of this kind."""
+    if event.kind in SYSTEM_EXTRAS:
         return {"type": "system", "subtype": event.kind, **event.data, **envelope}
     if event.kind in TYPE_EXTRAS:
         return {"type": event.kind, **event.data, **envelope}

@@ -41,6 +41,8 @@ class LineWriter:
         self.newer = NEWER[version]
         self.version = version
         self.session = session
+        self.relayed: set[str] = set()
+        """Kinds of frames that the engine reports itself, as another one behind a bridge does. None is made here."""
         self.lost: Counter[str] = Counter()
         """How many events had no frame on this wire, by the name of the event."""
 

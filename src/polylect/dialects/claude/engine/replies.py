@@ -30,6 +30,9 @@ def _server(card: ServerCard) -> dict[str, Any]:
     row: dict[str, Any] = {"name": card.name, "status": card.status, "tools": [{"name": name} for name in card.tools]}
     if card.transport:
         row |= {"transport": card.transport, "source": "sdk" if card.transport == "host" else "dynamic"}
+    if card.version:
+        name, _, version = card.version.rpartition(" ")
+        row["serverInfo"] = {"name": name or version, "version": version if name else ""}
     return row | ({"error": card.error} if card.error else {})
 
 

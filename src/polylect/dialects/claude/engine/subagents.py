@@ -49,8 +49,6 @@ class Tasks:
         self._running: dict[str, Task] = {}
         self._ended: dict[str, Task] = {}
         """Agents that the turn waits for and whose call has no result yet, by that call."""
-        self.lists_come = False
-        """The engine reports `background_tasks_changed` itself: it is another one, behind a bridge."""
         self.forward = False
         """Whether the text of agents in the foreground is shown. That of background agents always is."""
 
@@ -147,7 +145,7 @@ class Tasks:
             for task in self._running.values()
             if task.detached
         ]
-        if self._out.newer and not self.lists_come:
+        if self._out.newer and "background_tasks_changed" not in self._out.relayed:
             self._out.write_new(notices.BackgroundTasks, subtype="background_tasks_changed", tasks=rows)
 
     def result(self, event: ToolFinished) -> Object | None:

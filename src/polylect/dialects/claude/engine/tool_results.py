@@ -11,6 +11,7 @@ hosts know; other tools have their own metadata. `EventWriter` is the caller.
 from collections.abc import Callable
 from typing import Any
 
+from polylect.dialects.claude.engine.git_operations import git_operation
 from polylect.vocab.events import ToolFinished
 from polylect.wire.lazy_regex import pattern
 
@@ -47,7 +48,9 @@ def _bash(event: ToolFinished, args: Object) -> Object:
     streams = event.output.partition("STDOUT:\n")[2]
     stdout, heading, stderr = streams.rpartition("\nSTDERR:\n")
     stdout, stderr = (stdout, stderr) if heading else (event.output, "")
-    return {"stdout": stdout.rstrip("\n"), "stderr": stderr.rstrip("\n"), "interrupted": False, "isImage": False}
+    printed = {"stdout": stdout.rstrip("\n"), "stderr": stderr.rstrip("\n"), "interrupted": False, "isImage": False}
+    operation = git_operation(str(args.get("command", "")), event.output)
+    return printed | ({"gitOperation": operation} if operation else {})
 
 
 def _read(event: ToolFinished, args: Object) -> Object:

@@ -4,7 +4,7 @@ The engine's end writes them; the host's end reads the same frames leniently (`l
 """
 
 # ruff: noqa: N815  (the wire has names in both styles)
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import UNSET, UnsetType
 
@@ -29,12 +29,6 @@ class CompactBoundary(SessionFrame, frozen=True, kw_only=True, tag="system"):
 
     subtype: Literal["compact_boundary"]
     compact_metadata: Opaque
-
-
-class ThinkingTokens(SessionFrame, frozen=True, kw_only=True, tag="system"):
-    subtype: Literal["thinking_tokens"]
-    estimated_tokens: int
-    estimated_tokens_delta: int
 
 
 class ApiRetry(SessionFrame, frozen=True, kw_only=True, tag="system"):
@@ -65,11 +59,6 @@ class Informational(SessionFrame, frozen=True, kw_only=True, tag="system"):
     tool_use_id: str = ""
 
 
-class LocalCommandOutput(SessionFrame, frozen=True, kw_only=True, tag="system"):
-    subtype: Literal["local_command_output"]
-    content: str
-
-
 class Notification(SessionFrame, frozen=True, kw_only=True, tag="system"):
     subtype: Literal["notification"]
     key: str = ""
@@ -87,6 +76,15 @@ class SessionState(SessionFrame, frozen=True, kw_only=True, tag="system"):
 class CommandsChanged(SessionFrame, frozen=True, kw_only=True, tag="system"):
     subtype: Literal["commands_changed"]
     commands: list[Opaque]
+
+
+class VcsStateChanged(SessionFrame, frozen=True, kw_only=True, tag="system"):
+    """A command has changed the repository in `cwd`. The result of the command follows."""
+
+    subtype: Literal["vcs_state_changed"]
+    kind: Annotated[str, one_of("commit", "push", "merge", "rebase")]
+    cwd: str
+    branch: str = ""
 
 
 class SessionTitleChanged(SessionFrame, frozen=True, kw_only=True, tag="system"):
@@ -152,28 +150,6 @@ class BackgroundTasks(SessionFrame, frozen=True, kw_only=True, tag="system"):
     tasks: list[Opaque]
 
 
-# Hooks that are commands. Those of the host are told by `hook_callback` alone.
-
-
-class HookStarted(SessionFrame, frozen=True, kw_only=True, tag="system"):
-    subtype: Literal["hook_started"]
-    hook_id: str
-    hook_name: str
-    hook_event: str
-
-
-class HookResponse(SessionFrame, frozen=True, kw_only=True, tag="system"):
-    subtype: Literal["hook_response"]
-    hook_id: str
-    hook_name: str
-    hook_event: str
-    output: str
-    stdout: str
-    stderr: str
-    exit_code: int | UnsetType = UNSET
-    outcome: Annotated[str, one_of("success", "error", "cancelled")]
-
-
 # Types of their own.
 
 
@@ -191,10 +167,6 @@ class ConversationReset(SessionFrame, frozen=True, kw_only=True, tag="conversati
     trigger: str = ""
 
 
-class RateLimit(SessionFrame, frozen=True, kw_only=True, tag="rate_limit_event"):
-    rate_limit_info: Opaque
-
-
 class ToolProgress(SessionFrame, frozen=True, kw_only=True, tag="tool_progress"):
     tool_use_id: str
     tool_name: str
@@ -202,28 +174,8 @@ class ToolProgress(SessionFrame, frozen=True, kw_only=True, tag="tool_progress")
     elapsed_time_seconds: float
 
 
-class ToolUseSummary(SessionFrame, frozen=True, kw_only=True, tag="tool_use_summary"):
-    summary: str
-    preceding_tool_use_ids: list[str]
-
-
-class AuthStatus(SessionFrame, frozen=True, kw_only=True, tag="auth_status"):
-    isAuthenticating: bool
-    output: list[str]
-    error: str = ""
-
-
 class PromptSuggestion(SessionFrame, frozen=True, kw_only=True, tag="prompt_suggestion"):
     suggestion: str
-
-
-class ActiveGoal(SessionFrame, frozen=True, kw_only=True, tag="active_goal"):
-    value: Any
-
-
-class TranscriptMirror(SessionFrame, frozen=True, kw_only=True, tag="transcript_mirror"):
-    filePath: str
-    entries: list[Any]
 
 
 # Frames that the vocabulary has no event for: there they are an `Extra` of the same kind.
@@ -231,10 +183,9 @@ class TranscriptMirror(SessionFrame, frozen=True, kw_only=True, tag="transcript_
 SYSTEM_EXTRAS = (
     "thinking_tokens", "model_refusal_fallback", "model_refusal_no_fallback", "background_tasks_changed",
     "control_request_progress", "plugin_install", "files_persisted", "memory_recall", "elicitation_complete",
-    "worker_shutting_down", "vcs_state_changed", "code_change_published",
+    "worker_shutting_down", "vcs_state_changed", "code_change_published", "hook_started", "hook_progress",
+    "hook_response",
 )  # fmt: skip
 """By subtype."""
-HOOK_EXTRAS = ("hook_started", "hook_progress", "hook_response")
-"""By subtype: written only if the host asks for them."""
 TYPE_EXTRAS = ("tool_use_summary", "auth_status", "active_goal", "transcript_mirror")
 """By type."""

@@ -155,6 +155,15 @@ class Message(Struct, frozen=True, tag_field="type", tag="message"):
     role: Literal["assistant"] = "assistant"
 
 
+class ToolMeta(Struct, frozen=True):
+    """What to show for a call of an MCP server's tool, instead of `mcp__server__tool`."""
+
+    id: str
+    display_name: str
+    server_display_name: str
+    tool_name: str
+
+
 class Assistant(SessionFrame, frozen=True, kw_only=True, tag="assistant"):
     """One complete block of a reply."""
 
@@ -170,6 +179,7 @@ class Assistant(SessionFrame, frozen=True, kw_only=True, tag="assistant"):
     task_description: str = ""
     user_message_uuid: str = ""
     user_message_uuids: list[str] | UnsetType = UNSET
+    tool_use_meta: list[ToolMeta] = []
 
 
 class StreamEvent(SessionFrame, frozen=True, kw_only=True, tag="stream_event"):

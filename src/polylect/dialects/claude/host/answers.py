@@ -47,6 +47,7 @@ def _servers(response: Object) -> tuple[ServerCard, ...]:
             tuple(text(tool, "name") for tool in objects(row, "tools")) or tuple(words(row, "tools")),
             text(row, "error") or ("needs-auth" if text(row, "status") == "needs-auth" else ""),
             text(row, "transport") or text(inner(row, "config"), "type"),
+            " ".join(filter(None, (text(inner(row, "serverInfo"), key) for key in ("name", "version")))),
         )
         for row in objects(response, "mcpServers")
     )

@@ -7,7 +7,7 @@ handlers.
 from collections.abc import Callable
 
 from polylect.dialects.claude.frames.lenient import Object, inner, text
-from polylect.dialects.claude.frames.notices import HOOK_EXTRAS, SYSTEM_EXTRAS, TYPE_EXTRAS
+from polylect.dialects.claude.frames.notices import SYSTEM_EXTRAS, TYPE_EXTRAS
 from polylect.vocab.content import Failure
 from polylect.vocab.events import Alive, Display, Event, Extra, Failed, Notice
 
@@ -50,7 +50,7 @@ def _extra(frame: Object) -> list[Event]:
     return [Extra(text(frame, "subtype") or text(frame, "type"), details(frame))]
 
 
-_EXTRAS = (*(f"system/{subtype}" for subtype in (*SYSTEM_EXTRAS, *HOOK_EXTRAS)), *TYPE_EXTRAS)
+_EXTRAS = (*(f"system/{subtype}" for subtype in SYSTEM_EXTRAS), *TYPE_EXTRAS)
 
 NOTICES: dict[str, Callable[[Object], list[Event]]] = {
     "system/informational": _notice,

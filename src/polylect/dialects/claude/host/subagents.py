@@ -18,6 +18,8 @@ class Agents:
         self._calls = calls
         self._tasks: dict[str, str] = {}
         """By task: the agent, or the call of other work."""
+        self._runs: dict[str, str] = {}
+        """By task: the id of its latest run."""
         self.running: dict[str, AgentCard] = {}
         """By agent."""
         self._ended: set[str] = set()
@@ -45,6 +47,7 @@ class Agents:
             return [Alive(call, agent=self._calls.agent_of(call))]
         agent = call or task
         self._tasks[task] = agent
+        self._runs[task] = text(frame, "run_id")
         if agent in self.running:
             return []
         description = text(frame, "prompt") or text(frame, "description")
@@ -52,7 +55,14 @@ class Agents:
         background = frame.get("is_backgrounded", self._calls.detached(call)) is True
         return [self._begin(agent, AgentCard(agent, text(frame, "subagent_type"), description, background))]
 
+    def _is_late(self, frame: Object) -> bool:
+        """Whether it is about an earlier run of a task that was resumed: the ids of runs rise."""
+        run = text(frame, "run_id")
+        return bool(run) and run < self._runs.get(text(frame, "task_id"), "")
+
     def progress(self, frame: Object) -> list[Event]:
+        if self._is_late(frame):
+            return []
         agent = self._agent_of_task(frame)
         if agent not in self.running:
             return [Alive(agent, agent=self._calls.agent_of(agent))] if agent and agent not in self._ended else []
@@ -63,6 +73,8 @@ class Agents:
         return [AgentProgress(description, calls=whole(inner(frame, "usage"), "tool_uses"), agent=agent)]
 
     def ended(self, frame: Object) -> list[Event]:
+        if self._is_late(frame):
+            return []
         agent = self._agent_of_task(frame)
         self._tasks.pop(text(frame, "task_id"), None)
         if self.running.pop(agent, None) is None:
