@@ -38,6 +38,7 @@ class Reference:
     """Our engine in this process: what it says goes over no wire, so it is the vocabulary itself."""
 
     tool = "Bash"
+    argument = "command"
 
     def connect(self, model: Model, place: Path, *, resume: str = "") -> Agent:
         (place / "work").mkdir(exist_ok=True)
@@ -60,6 +61,11 @@ class Engine(NamedTuple):
     def tool(self) -> str:
         """What it calls the tool that runs commands."""
         return "bash" if self._omp else "ExecCommand" if self.name == "aionrs" else "Bash"
+
+    @property
+    def argument(self) -> str:
+        """What that tool calls the command."""
+        return "cmd" if self.name == "aionrs" else "command"
 
     @property
     def _omp(self) -> bool:
@@ -108,8 +114,9 @@ class Engine(NamedTuple):
 
 
 ENGINES = {
-    "polylect json-stream": Engine("polylect"),
-    "polylect json-stream 0.1.0": Engine("polylect", "0.1.0"),
+    "polylect": Engine("polylect"),
+    "polylect json-stream": Engine("polylect-jsonstream"),
+    "polylect json-stream 0.1.0": Engine("polylect-jsonstream", "0.1.0"),
     "polylect omp": Engine("polylect-omp"),
     "polylect omp 13": Engine("polylect-omp", "13"),
     "polylect pi": Engine("polylect-omp", "pi"),

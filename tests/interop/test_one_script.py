@@ -59,7 +59,7 @@ TOTALS = "it tells the total of the session, and what was used before is not kno
 DIFFERENCES = [
     Difference(JSON_STREAM, CALLS, "~ReplyEnded", "nothing marks it, and after a call another may be told of"),
     Difference(
-        ("polylect json-stream",),
+        ("polylect", "polylect json-stream"),
         (),
         "+CostChanged",
         "costs are told after each request, so that caps hold",
@@ -67,6 +67,7 @@ DIFFERENCES = [
     ),
     Difference(("claude",), CALLS, "~ReplyEnded", "it may ask while the model still talks", always=False),
     Difference(OMP, CALLS, "+BlockEnded ToolCall", "the arguments of a call have an end of their own"),
+    Difference(("polylect",), ("settings",), "+SettingChanged", "its folder, tools, agents and commands are told"),
     Difference(("polylect omp",), ("settings",), "+SettingChanged", "how much it thinks is part of the state it tells"),
     Difference(
         ("polylect claude", "claude"), ("settings",), "+SettingChanged", "each turn begins with all that is set"
@@ -95,10 +96,9 @@ DIFFERENCES = [
 # The program.
 
 
-def script(tool: str) -> dict[str, list[Step]]:
-    command = "cmd" if tool == "ExecCommand" else "command"
-    run = use("call_1", tool, **{command: "echo made > made.txt", "description": "makes a file"})
-    again = use("call_2", tool, **{command: "echo made > denied.txt", "description": "makes another"})
+def script(engine: Engine | Reference) -> dict[str, list[Step]]:
+    run = use("call_1", engine.tool, **{engine.argument: "echo made > made.txt", "description": "makes a file"})
+    again = use("call_2", engine.tool, **{engine.argument: "echo made > denied.txt", "description": "makes another"})
     return {
         "HELLO": [[text("Hello to you.")]],
         "MAKE": [[text("I will."), run], [text("It is made.")]],
@@ -110,7 +110,7 @@ def script(tool: str) -> dict[str, list[Step]]:
 
 
 async def converse(engine: Engine | Reference, place: Path) -> Conversation:
-    async with Model(script(engine.tool)) as model:
+    async with Model(script(engine)) as model:
         async with engine.connect(model, place) as agent:
             told = {
                 "text": words(await listen(agent, "HELLO")),

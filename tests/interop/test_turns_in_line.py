@@ -40,7 +40,7 @@ async def waiting(agent: Agent, prompt: str) -> tuple[Turn, "asyncio.Task[Result
 def test_turns_are_stopped_one_by_one_and_a_loop_can_be_left(name: str, tmp_path: Path) -> None:
     async def talk() -> None:
         engine: Engine = ENGINES[name]
-        make = [text("I will."), use("call_1", engine.tool, command="true", description="does nothing")]
+        make = [text("I will."), use("call_1", engine.tool, **{engine.argument: "true"})]
         script = {"SLOW": [[text("One moment"), WAIT]], "HELLO": [[text("Hello.")]], "MAKE": [make, [text("So.")]]}
         async with Model(script) as model, engine.connect(model, tmp_path) as agent:
             first, slow = await under_way(agent, "SLOW")
