@@ -4,10 +4,10 @@ uvicorn --app-dir examples web_stream:app
 curl -N -d '{"task": "What does this project do?"}' http://127.0.0.1:8000/turns
 """
 
+import json
 import os
 from collections.abc import AsyncIterator
 
-import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
@@ -23,14 +23,14 @@ async def turns(request: Request) -> StreamingResponse:
     return StreamingResponse(stream(task), media_type="text/event-stream")
 
 
-async def stream(task: str) -> AsyncIterator[bytes]:
+async def stream(task: str) -> AsyncIterator[str]:
     """One engine for each turn: when the browser goes away the generator is closed, and the engine with it."""
     try:
         async with connect(ENGINE, approve=category("info", "edit")) as agent:
             async for event in agent.prompt(task):
-                yield b"data: " + msgspec.json.encode(event, enc_hook=lambda other: None) + b"\n\n"
+                yield f"data: {event.to_json()}\n\n"
     except HostError as error:
-        yield b"event: failed\ndata: " + msgspec.json.encode(str(error)) + b"\n\n"
+        yield f"event: failed\ndata: {json.dumps(str(error))}\n\n"
 
 
 app = Starlette(routes=[Route("/turns", turns, methods=["POST"])])

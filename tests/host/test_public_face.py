@@ -15,7 +15,7 @@ from polylect import host
 from polylect.app.serving.in_process import EventSink, InProcessLink
 from polylect.embed import open_engine
 from polylect.engine.engine import Engine
-from polylect.host import Agent, EngineDied, HostError, Result, TextDelta, TurnEnded, Usage, connect, errors
+from polylect.host import Agent, Ask, EngineDied, Event, HostError, Result, TextDelta, TurnEnded, Usage, connect, errors
 from polylect.host.attachments import as_attachments
 from polylect.host.results import update
 from polylect.host.sync import SyncAgent
@@ -41,6 +41,41 @@ def test_a_result_shows_text_reason_and_cost() -> None:
     update(result, TextDelta("word " * 40))
     update(result, TurnEnded("end", Usage(10, 5, cost=0.25)))
     assert repr(result) == f"Result(text={'word ' * 16 + '…'!r}, reason='end', cost=0.25)"
+
+
+def test_a_turn_says_how_to_get_the_text(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE), here(tmp_path) as agent:
+            turn: Any = agent.prompt("Hi")
+            with pytest.raises(AttributeError, match="a turn has no 'text': await it, its result has that"):
+                print(turn.text)
+            with pytest.raises(AttributeError, match=r"a turn has no 'answers'$"):
+                print(turn.answers)
+            assert (await turn).text == "Hello"
+
+    asyncio.run(main())
+    with sync_here(tmp_path) as agent:
+        turn: Any = agent.prompt("Hi")
+        with pytest.raises(AttributeError, match=r"a turn has no 'text': wait\(\) for it, its result has that"):
+            print(turn.text)
+        assert turn.wait().text == "Hello"
+
+
+def test_a_question_is_shown_and_written_as_the_event_that_it_is(tmp_path: Path) -> None:
+    call = '[[turn]]\nreply = [{ call = "Write", args = { file_path = "a", content = "b" } }, "Done."]\n'
+    seen: list[Ask] = []
+
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE), open_engine(Scripted.from_text(call), workspace=tmp_path) as agent:
+            async for event in agent.prompt("Write"):
+                assert Event.from_json(event.to_json()).to_dict() == event.to_dict()
+                if isinstance(event, Ask):
+                    seen.append(event)
+                    await event.deny()
+
+    asyncio.run(main())
+    assert [event.title for event in seen] == ["Write to a"]
+    assert "via" not in repr(seen) + str(seen[0].to_dict())
 
 
 def test_a_turn_that_is_forgotten_warns_with_its_prompt(tmp_path: Path) -> None:

@@ -59,6 +59,19 @@ class Ask(events.Ask, frozen=True, tag="ask"):
     async def _reply(self, answer: Answer) -> None:
         await self.via.reply_to(answer)
 
+    def _event(self) -> events.Ask:
+        """The event alone, as the engine sent it: the conversation is neither shown nor written."""
+        return events.Ask(**{name: getattr(self, name) for name in events.Ask.__struct_fields__})
+
+    def to_dict(self) -> dict[str, Any]:
+        return self._event().to_dict()
+
+    def to_json(self) -> str:
+        return self._event().to_json()
+
+    def __repr__(self) -> str:
+        return repr(self._event())
+
 
 _log = logging.getLogger(__name__)
 Policy = Callable[[Ask], "Verdict | Awaitable[Verdict]"]
