@@ -11,13 +11,13 @@ import os
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from polylect.host import agent as anyone
 from polylect.host import asks, connecting, sessions
 from polylect.host.errors import WrongState
 from polylect.host.results import Result
-from polylect.host.turn import Turn
+from polylect.host.turn import Turn, no_attribute
 from polylect.vocab import answers
 from polylect.vocab.events import Event, Ready
 
@@ -119,6 +119,11 @@ class SyncTurn:
     @property
     def id(self) -> str:
         return self._turn.id
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(name, "wait() for")
 
     def cancel(self) -> None:
         self._loop.wait(self._turn.cancel())

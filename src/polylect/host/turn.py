@@ -65,6 +65,11 @@ class Turn:
         self._used = True
         return (yield from self._open.finish().__await__())  # which keeps this object until then
 
+    if not TYPE_CHECKING:  # type checkers report a name that is not there by themselves
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(name, "await")
+
     async def cancel(self) -> None:
         """It ends soon, with the reason `cancelled`; if it waits for others, at the latest when its time has come."""
         self._used = True
@@ -89,3 +94,9 @@ class Turn:
                 short = text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
                 message = f"the prompt {short!r} was never sent: await its turn, or read it with `async for`"
                 warnings.warn(message, RuntimeWarning, stacklevel=2, source=self)
+
+
+def no_attribute(name: str, how: str) -> AttributeError:
+    """Returns the error for a name that a turn does not have. It says `how` to get the result, if that has it."""
+    hint = f": {how} it, its result has that" if hasattr(Result, name) else ""
+    return AttributeError(f"a turn has no {name!r}{hint}", name=name)

@@ -303,7 +303,7 @@ class Conversation:
         if offers := self._tools.offers(direct=self.can("host_tools")):
             if not self.can("tools"):
                 raise Unsupported(
-                    "this engine's wire carries no tools of the host: use claude, omp 18 or an MCP server"
+                    "this engine's wire carries no tools of the host: use polylect, claude, omp 18 or an MCP server"
                 )
             await self._send(link, commands.Hello("polylect", offers=offers))
         for server in self._servers:
