@@ -255,6 +255,7 @@ def test_claude_is_told_the_longest_reply_of_the_model(place: Place, model: str,
     assert result["modelUsage"][model]["maxOutputTokens"] == most
 
 
+@pytest.mark.filterwarnings("ignore::polylect.host.limits.LimitWarning")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_prompts_cap_on_a_model_without_a_price_is_refused_before_the_model_is_asked(
     place: Place, engine: str

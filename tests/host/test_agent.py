@@ -481,6 +481,7 @@ text = "done"
 """
 
 
+@pytest.mark.filterwarnings("ignore::polylect.host.limits.LimitWarning")
 @pytest.mark.parametrize("engine", OURS)
 def test_a_cap_in_dollars_for_one_prompt_fails_where_no_price_is_known(place: Place, engine: str) -> None:
     async def talk() -> None:

@@ -311,6 +311,7 @@ def test_busy_interrupt_runs_the_new_prompt_in_the_next_engine(talk: Callable[..
     talk(interrupt)
 
 
+@pytest.mark.filterwarnings("ignore::polylect.host.limits.LimitWarning")
 def test_a_limit_stops_a_turn_and_the_next_one_runs(talk: Callable[..., None]) -> None:
     async def limit(agent: Agent) -> None:
         with pytest.raises(TimedOut):

@@ -2,14 +2,28 @@
 
 import asyncio
 import gc
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine_process import Place
 from machine import PATIENCE
+from peers.programs import path_with
 from polylect.app.embed import open_engine
-from polylect.host import Agent, Event, Limits, StepStarted, TimedOut, TurnEnded
+from polylect.host import (
+    Agent,
+    EngineDied,
+    Event,
+    Limits,
+    LimitWarning,
+    StepStarted,
+    TimedOut,
+    TurnEnded,
+    UnknownPrice,
+    connect,
+)
 from polylect.providers.scripted import Scripted
 
 LOOP = """
@@ -24,7 +38,7 @@ say = ["Well, ", { wait = 600 }]
 [[reply]]
 when.prompt = "loop"
 when.step = [1, 2, 3, 4, 5, 6, 7, 8, 9]
-say = [{ call = "Glob", args = { pattern = "*" } }]
+say = [{ wait = 0.5 }, { call = "Glob", args = { pattern = "*" } }]
 usage = { input = 1000, output = 0 }
 
 [[reply]]
@@ -89,3 +103,128 @@ def test_who_comes_back_to_a_turn_that_took_too_long_is_told(tmp_path: Path) -> 
             assert (turn.result.reason, turn.result.text) == ("cancelled", "Well, ")
 
     asyncio.run(main())
+
+
+ENGINES = ("polylect", "polylect-jsonstream", "polylect-omp", "polylect-claude")
+LATE = {
+    ("polylect-jsonstream", "tokens", "prompt"),
+    ("polylect-claude", "cost", "prompt"),
+}
+"""What the wire tells only at the end of a turn."""
+
+
+def options(place: Place, script: str = LOOP) -> dict[str, Any]:
+    path = place.folder / "script.toml"
+    path.write_text(script)
+    return {"cwd": str(place.workspace), "env": place.env, "provider": "scripted", "script": str(path)}
+
+
+@pytest.mark.parametrize("where", ["connect", "prompt"])
+@pytest.mark.parametrize("kind", ["tokens", "cost"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_turn_ends_at_the_step_that_passes_its_cap(tmp_path: Path, engine: str, kind: str, where: str) -> None:
+    """Also the first one after a resume. What the wire tells too late is said once, before anything is spent."""
+    place = Place(tmp_path)
+    limits = Limits(tokens=1500) if kind == "tokens" else Limits(cost=1.5)
+    of_agent, of_prompt = ({"limits": limits}, {}) if where == "connect" else ({}, {"limits": limits})
+    late = (engine, kind, where) in LATE
+
+    async def talk(**session: str) -> None:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            async with connect(engine, **options(place), **of_agent, **session) as agent:
+                results = [await agent.prompt("loop", **of_prompt)]
+                if engine != "polylect-claude" or where == "prompt":  # there a cap of `connect` is one of the process
+                    results.append(await agent.prompt("loop", **of_prompt))
+        assert [result.reason for result in results] == ["limit"] * len(results)
+        most = 2 if where == "connect" else 3  # the next request may have begun before a stop of the host arrives
+        assert [result.steps for result in results if result.steps > most] == ([10] * len(results) if late else [])
+        assert [one.category for one in caught] == ([LimitWarning] if late else [])
+        assert not late or f"{engine} tells the {kind} of a turn only at its end" in str(caught[0].message)
+
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE):
+            await talk(session="mine")
+            await talk(resume="mine")
+
+    asyncio.run(main())
+
+
+NO_PRICE = "the price of the model is not known, so limits in dollars do not hold"
+UNPRICED = LOOP.replace("[price]\ninput = 1000.0\noutput = 1000.0\n", "")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_cap_in_dollars_without_a_price_is_refused_at_the_start_or_accepted(tmp_path: Path, engine: str) -> None:
+    place = Place(tmp_path)
+
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE):
+            with pytest.raises((EngineDied, UnknownPrice), match="the price of"):
+                async with connect(engine, **options(place, UNPRICED), limits=Limits(cost=1.5)):
+                    pass
+            agent = connect(engine, **options(place, UNPRICED), limits=Limits(cost=1.5), allow_unpriced=True)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                async with agent:
+                    assert (await agent.ask("loop")).steps == 10
+            said = [str(one.message) for one in caught]
+            known = engine in ("polylect", "polylect-jsonstream")  # whether the wire tells that there is no price
+            assert said == ([NO_PRICE] if known else [])
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_cap_of_one_prompt_without_a_price_is_refused_before_much_is_spent(tmp_path: Path, engine: str) -> None:
+    place = Place(tmp_path)
+
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", LimitWarning)
+                async with connect(engine, **options(place, UNPRICED)) as agent:
+                    result = await agent.prompt("loop", limits=Limits(cost=1.5))
+                    assert result.reason == "limit"
+                    assert "the price of the model is not known" in str(result.failure)
+                    # Claude's wire tells neither a price before a turn nor the cost of a reply.
+                    assert result.steps <= (10 if engine == "polylect-claude" else 2)
+                async with connect(engine, **options(place, UNPRICED), allow_unpriced=True) as agent:
+                    assert (await agent.prompt("loop", limits=Limits(cost=1.5))).steps == 10
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("engine", ["aionrs", "wayland-core"])
+def test_engines_of_others_that_tell_too_little(tmp_path: Path, monkeypatch: Any, engine: str) -> None:
+    monkeypatch.setenv("PATH", path_with(engine, tmp_path / "bin"))
+    with pytest.warns(LimitWarning, match=f"{engine} tells the tokens of a turn only at its end"):
+        agent = connect(engine, cwd=tmp_path, limits=Limits(tokens=5))
+
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE):
+            async with agent:
+                assert (await agent.prompt("say much")).reason == "limit"
+            with pytest.warns(LimitWarning):
+                priceless = connect(engine, cwd=tmp_path, limits=Limits(cost=1))
+            if engine == "aionrs":
+                with pytest.raises(UnknownPrice, match="allow_unpriced=True"):
+                    await priceless.__aenter__()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_run_and_settings_refuse_or_accept_it_alike(tmp_path: Path, engine: str) -> None:
+    place = Place(tmp_path)
+    flags = ("--engine", engine, *place.script(UNPRICED))
+    refused = place.run("run", "loop", *flags, "--budget", "1.5")
+    assert (refused.code, "the price of 'scripted' is not known" in refused.errors) == (78, True)
+    assert "--allow-unpriced" in refused.errors
+    accepted = place.run("run", "loop", *flags, "--budget", "1.5", "--allow-unpriced")
+    assert (accepted.code, accepted.out) == (0, b"done\n")
+    assert engine not in ("polylect", "polylect-jsonstream") or accepted.errors.count("price") == 1
+    place.configure("[budget]\nmax_cost_usd = 1.5\n")
+    assert place.run("run", "loop", *flags).code == 78
+    place.configure("[budget]\nmax_cost_usd = 1.5\nallow_unpriced = true\n")
+    assert place.run("run", "loop", *flags).code == 0

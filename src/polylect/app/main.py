@@ -64,6 +64,8 @@ Flags
   --max-turns N                    model requests in one turn (300)
   --max-tokens N                   tokens of one reply
   --max-budget-usd N               dollars in one turn; refused where the model's price is not known
+  --max-budget-tokens N            tokens in one turn, in and out together
+  --allow-unpriced                 start all the same: caps in dollars do not hold then
   --cost-updates turn|step         when the host is told what the session has cost (turn)
   --thinking enabled|disabled  --thinking-budget N  --effort LEVEL  --system-prompt TEXT
   --on-eof finish|stop             when stdin ends: finish what was accepted (the default), or stop it

@@ -18,12 +18,14 @@ from polylect.host.errors import TimedOut as TimedOut
 from polylect.host.errors import TurnFailed as TurnFailed
 from polylect.host.errors import UnknownEngine as UnknownEngine
 from polylect.host.errors import UnknownName as UnknownName
+from polylect.host.errors import UnknownPrice as UnknownPrice
 from polylect.host.errors import UnreadableFile as UnreadableFile
 from polylect.host.errors import Unsupported as Unsupported
 from polylect.host.errors import WrongState as WrongState
 from polylect.host.host_tools import HostTool as HostTool
 from polylect.host.host_tools import tool as tool
 from polylect.host.limits import Limits as Limits
+from polylect.host.limits import LimitWarning as LimitWarning
 from polylect.host.results import Denial as Denial
 from polylect.host.results import Result as Result
 from polylect.host.sessions import list_sessions as list_sessions

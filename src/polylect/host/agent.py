@@ -5,14 +5,15 @@ conversation with the engine (`host/supervision/conversation.py`), which passes 
 """
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import warnings
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, Self
 
 from polylect.host.asks import Ask, Policy
 from polylect.host.attachments import as_attachments
 from polylect.host.errors import InvalidType
 from polylect.host.host_tools import HostTool, tool
-from polylect.host.limits import Limits, checked
+from polylect.host.limits import Limits, LimitWarning, checked, untold
 from polylect.host.results import Result
 from polylect.host.server_starts import BOUND as SERVER_BOUND
 from polylect.host.structured_output import ask_for_value
@@ -40,16 +41,25 @@ class Agent:
         servers: Sequence[Server] = (),
         settings: Mapping[str, Any] | None = None,
         limits: Limits = Limits(),  # noqa: B008  (frozen)
+        allow_unpriced: bool = False,
         ready_within: float = 30.0,
         restarts: int = 0,
         resumed: bool = False,
         session: str = "",
         names: SessionNames | None = None,
+        name: str = "the engine",
+        told: Collection[str] = ("tokens", "cost"),
+        kept: Collection[str] = (),
         can_resume: bool = True,
     ) -> None:
         if approve is not None and not callable(approve):
             raise InvalidType(f"approve is a function that takes an Ask, not {approve!r}")
         self._limits = checked(limits)
+        self._name = name
+        self._told = told
+        self._warnings: set[str] = set()
+        """What was said about limits that cannot be watched while a turn runs."""
+        self._warn(limits, [*told, *kept])  # an engine that was given a cap keeps it, whatever it tells
         self._conversation = Conversation(
             make_link,
             approve=approve,
@@ -58,6 +68,9 @@ class Agent:
             settings=settings or {},
             ready_within=ready_within,
             restarts=restarts,
+            caps_cost=bool(limits.cost),
+            allow_unpriced=allow_unpriced,
+            reply_costs="cost" in told,
             resumed=resumed,
             session=session,
             names=names or SessionNames(),
@@ -147,7 +160,15 @@ class Agent:
             busy: What to do while another turn runs: wait for it, be refused, or stop it.
         """
         prompt = check(commands.Prompt(new_id(), text, (*as_attachments(files, self.can), *attachments), busy))
-        return Turn(self._conversation, prompt, self._limits if limits is None else checked(limits))
+        if limits is not None:
+            self._warn(checked(limits), self._told)
+        return Turn(self._conversation, prompt, self._limits if limits is None else limits)
+
+    def _warn(self, limits: Limits, told: Collection[str]) -> None:
+        for text in untold(limits, told, self._name):
+            if text not in self._warnings:
+                self._warnings.add(text)
+                warnings.warn(text, LimitWarning, stacklevel=4)
 
     async def ask(
         self,

@@ -36,6 +36,7 @@ def connect(
     servers: Sequence[Server] = (),
     settings: Mapping[str, Any] | None = None,
     limits: Limits = Limits(),  # noqa: B008  (frozen)
+    allow_unpriced: bool = False,
     ready_within: float = 30.0,
     restarts: int = 0,
     args: Sequence[str | os.PathLike[str]] = (),
@@ -59,7 +60,10 @@ def connect(
         servers: MCP servers that are added as soon as the engine is ready. Nobody waits for them, and one that fails
             raises nothing: `Agent.events` has a `ServerChanged`. `Agent.add_server` waits and raises.
         settings: Changes that are sent once the engine is ready, as `Agent.configure` sends them.
-        limits: Time, money and tokens for each turn, unless the turn has limits of its own.
+        limits: Time, money and tokens for each turn, unless the turn has limits of its own. A `LimitWarning` says once
+            which of them the engine's wire lets be noticed only at the end of a turn.
+        allow_unpriced: Accept limits in dollars also where the price of the model is not known, with a `LimitWarning`.
+            They do not hold then. Without it the start fails.
         ready_within: Seconds that the engine may take until it is ready. It may say nothing about a prompt for four
             times as long; then it is ended.
         restarts: How often an engine that died is started again, in the same session.
@@ -78,7 +82,12 @@ def connect(
     """
     checked(limits)
     about = {"approve": approve, "tools": tools, "servers": servers, "settings": settings, "limits": limits}
-    how: dict[str, Any] = {**about, "ready_within": ready_within, "restarts": restarts}
+    how: dict[str, Any] = {
+        **about,
+        "ready_within": ready_within,
+        "restarts": restarts,
+        "allow_unpriced": allow_unpriced,
+    }
     if callable(engine):
         make = engine
         return Agent(lambda session, memory: make(), **how)
@@ -95,18 +104,32 @@ def connect(
         around |= {"env": absolute_only(environment), **({"version": version} if version else {})}
         words = [os.fspath(word) for word in engine]
         wire, argv = _dialect(dialect, version), [_program(words[0]), *words[1:], *flags]
-        return Agent(lambda session, memory: ProcessLink(argv, wire, **around, **memory), **how, can_resume=False)
+        told = engine_registry.told_as_it_goes(dialect, argv)
+        return Agent(
+            lambda session, memory: ProcessLink(argv, wire, **around, **memory),
+            **how,
+            can_resume=False,
+            told=told,
+            name=os.path.basename(words[0]),
+        )
     one = engine_registry.engine_spec(engine)
     wishes = engine_registry.absolute_paths(wishes)
     if wishes.get("mode") and "mode" not in one.flags:  # then it is told once it listens
         engine_registry.mode_of(one, mode := str(wishes.pop("mode")))
         how["settings"] = {"mode": mode, **(settings or {})}
+    told = engine_registry.told_as_it_goes(dialect or one.dialect, [*one.start, *flags])
     if limits.cost and "max_cost" in one.flags:  # not every wire tells what a turn costs while it runs
         wishes.setdefault("max_cost", limits.cost)
+    if limits.tokens and "max_tokens" in one.flags:
+        wishes.setdefault("max_tokens", limits.tokens)
+    if allow_unpriced and wishes.get("max_cost") and "allow_unpriced" in one.flags:
+        wishes["allow_unpriced"] = True
     names = SessionNames(one, environment)
     wishes = names.translate(wishes)
     link = _to_known(one, wishes, flags, dialect=dialect, version=version, environment=environment, around=around)
-    return Agent(link, **how, resumed=bool(wishes.get("resume")), session=_named_session(wishes), names=names)
+    how |= {"resumed": bool(wishes.get("resume")), "session": _named_session(wishes), "names": names}
+    kept = {kind for kind, wish in (("cost", "max_cost"), ("tokens", "max_tokens")) if wishes.get(wish)}
+    return Agent(link, **how, told=told, name=one.name, kept=kept)
 
 
 def _named_session(wishes: Mapping[str, Any]) -> str:

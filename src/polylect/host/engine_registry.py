@@ -66,11 +66,18 @@ _OURS = {
     "max_turns": ("--max-turns", "{}"),
     "add_dir": ("--add-dir", "{}"),
     "max_cost": ("--max-budget-usd", "{}"),
+    "max_tokens": ("--max-budget-tokens", "{}"),
     "allow": ("--allow", "{}"),
     "deny": ("--deny", "{}"),
     "trust_workspace": ("--trust-workspace",),
+    "allow_unpriced": ("--allow-unpriced",),
 }
-_ONLY_OURS = ("script", "add_dir", "max_cost", "allow", "deny", "trust_workspace")
+_ONLY_OURS = ("script", "add_dir", "max_cost", "max_tokens", "allow", "deny", "trust_workspace", "allow_unpriced")
+_TOLD = {
+    "native": frozenset(["tokens", "cost"]),
+    "omp": frozenset(["tokens", "cost"]),
+    "claude": frozenset(["tokens"]),
+}
 _OWN_MODES = {mode: mode for mode in MODES}
 _THEIR_MODES = WIRE_MODES["0.2.0"]
 _CLAUDE = {
@@ -218,6 +225,13 @@ def engine_spec(name: str) -> EngineSpec:
     if name not in ENGINES:
         raise UnknownEngine(f"there is no engine {name!r}; known are {', '.join(ENGINES)}")
     return ENGINES[name]
+
+
+def told_as_it_goes(dialect: str, argv: Sequence[str]) -> frozenset[str]:
+    """What an engine that is started so tells after each request, and not only at the end of a turn: tokens, cost."""
+    if dialect == "jsonstream" and "--cost-updates" in argv:
+        return frozenset(["cost"])
+    return _TOLD.get(dialect, frozenset())
 
 
 def command(engine: EngineSpec, wishes: Mapping[str, Any], extra: Sequence[str] = ()) -> list[str]:

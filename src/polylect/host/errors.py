@@ -11,6 +11,7 @@ PolylectError
     ├── UnreadableFile a file to attach cannot be read; also an OSError
     ├── Unsupported    this engine's wire has no word for it; nothing was sent
     ├── Refused        the engine said no; has the `failure`
+    ├── UnknownPrice   the price of the model is not known, so a limit in dollars could not hold
     ├── ServerFailed   an MCP server did not come up; the text says why
     ├── TimedOut       the turn took too long, or was silent for too long; it has been cancelled; has the `result`
     └── TurnFailed     `ask` got no answer; has the `result` as far as it came
@@ -69,6 +70,10 @@ class Refused(HostError):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
         self.failure = failure
+
+
+class UnknownPrice(HostError):
+    pass
 
 
 class ServerFailed(HostError):

@@ -5,6 +5,8 @@ Some wires report the cost of each turn, others only that of the session so far.
 a guess.
 """
 
+from collections.abc import Collection, Iterator
+
 from msgspec import Struct
 
 from polylect.host.errors import InvalidType, InvalidValue
@@ -33,6 +35,24 @@ class Limits(Struct, frozen=True):
     def __post_init__(self) -> None:
         if min(self.total, self.idle, self.cost, self.tokens) < 0:
             raise InvalidValue(f"a limit is not below zero: {self}")
+
+
+class LimitWarning(UserWarning):
+    """A limit cannot hold as it should: it is noticed only at the end of a turn, or the price is not known."""
+
+
+def untold(limits: Limits, told: Collection[str], engine: str) -> Iterator[str]:
+    """What to say about limits that cannot be watched while a turn runs.
+
+    Args:
+        limits: The limits.
+        told: What the engine tells as a turn goes: `tokens`, `cost`.
+        engine: The name of the engine.
+    """
+    if limits.tokens and "tokens" not in told:
+        yield f"{engine} tells the tokens of a turn only at its end, so a limit of tokens is noticed only then"
+    if limits.cost and "cost" not in told:
+        yield f"{engine} tells the cost of a turn only at its end, so a limit in dollars is noticed only then"
 
 
 def describe(passed: BudgetExceeded) -> str:

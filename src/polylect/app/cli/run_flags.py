@@ -26,6 +26,7 @@ _FLAGS = {
     "--extension": ("list", "extension"),
     "--trust-workspace": ("switch", "trust_workspace"),
     "--yes": ("switch", "yes"),
+    "--allow-unpriced": ("switch", "allow_unpriced"),
 }
 HELP = f"""\
 polylect run PROMPT [flags]: give one task to an engine
@@ -40,6 +41,7 @@ PROMPT is what is to be done; - reads it from stdin, and after -- it may begin w
   --deny RULE              what may not, whatever is allowed; may be repeated
   --yes                    allow everything the engine asks for
   --budget DOLLARS         stop when it has cost more
+  --allow-unpriced         go on where the price of the model is not known: --budget does not hold then
   --timeout SECONDS        stop when it takes longer
   --idle SECONDS           stop when the engine has been silent for so long
   --max-turns NUMBER       stop after so many requests to the model
@@ -69,6 +71,7 @@ class RunOptions(Struct):
     allow: list[str] = []
     deny: list[str] = []
     yes: bool = False
+    allow_unpriced: bool = False
     budget: float = 0.0
     timeout: float = 0.0
     idle: float = 0.0

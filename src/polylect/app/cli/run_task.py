@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import warnings
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import partial
@@ -28,7 +29,7 @@ from polylect.host.asks import Ask, Verdict
 from polylect.host.connecting import connect
 from polylect.host.engine_registry import absolute_paths, command, engine_spec, find
 from polylect.host.errors import EngineDied, HostError, SchemaNotMet, TimedOut, TurnFailed
-from polylect.host.limits import Limits, describe
+from polylect.host.limits import Limits, LimitWarning, describe
 from polylect.host.results import Denial, Result, update
 from polylect.host.supervision.session_names import SessionNames
 from polylect.vocab.content import Usage
@@ -92,6 +93,8 @@ class _Run:
         self._loop.call_soon_threadsafe(self._stop, number)
 
     async def run(self) -> int:
+        warnings.simplefilter("always", LimitWarning)
+        warnings.showwarning = lambda message, *place: self._warn(str(message))
         task = self._task = asyncio.ensure_future(self._run_task())
         drawing = asyncio.ensure_future(self._progress.run())
         self._loop = asyncio.get_running_loop()
@@ -143,11 +146,15 @@ class _Run:
     def _connect(self, **host_options: Any) -> Agent:
         """Our own engine runs in this process, which saves a second start of Python. Others are started."""
         options = self._options
+        host_options["allow_unpriced"] = options.allow_unpriced
         if options.argv != "polylect":
             return connect(options.argv, cwd=options.cwd, **host_options, **options.engine_options)
         engine = engine_spec(options.argv)
         names = SessionNames(engine)
         wishes = {**options.engine_options, **({"max_cost": options.budget} if options.budget else {})}
+        if options.allow_unpriced:
+            wishes["allow_unpriced"] = True
+            warnings.simplefilter("ignore", LimitWarning)  # the engine says it, on our own stderr
         flags = names.translate(absolute_paths(wishes))
         words = [*command(engine, flags)[len(find(engine)) :], "--workspace", os.path.abspath(options.cwd)]
         os.chdir(options.cwd)  # an engine process would have this working directory too

@@ -19,6 +19,8 @@ FLAGS: dict[str, tuple[str, str]] = {
     "--max-tokens": ("count", "max_tokens"),
     "--max-turns": ("count", "max_turns"),
     "--max-budget-usd": ("amount", "turn_budget:max_cost_usd"),
+    "--max-budget-tokens": ("count", "turn_budget:max_tokens"),
+    "--allow-unpriced": ("switch", "budget:allow_unpriced"),
     "--cost-updates": ("text", "cost_updates"),
     "--system-prompt": ("text", "system_prompt"),
     "--thinking": ("text", "thinking"),
@@ -86,7 +88,7 @@ SHORT = {
 COMMON = (
     *("--script", "--base-url", "--api-key", "--config", "--workspace", "--stream-timeout", "--approval-timeout"),
     *("--on-eof", "--max-line", "--max-tokens", "--max-turns", "--trust-workspace", "--log-level"),
-    *("--max-budget-usd", "--allow", "--deny"),
+    *("--max-budget-usd", "--max-budget-tokens", "--allow-unpriced", "--allow", "--deny"),
     *("--version", "--help"),
 )
 """Flags of ours that are accepted whatever program we stand in for."""

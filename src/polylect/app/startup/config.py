@@ -65,10 +65,11 @@ _BUDGET: Keys = {
     f"{table}.{cap}": (f"{name}:{cap}", (int, float))
     for table, name in (("budget", "budget"), ("budget.turn", "turn_budget"))
     for cap in (
-        *("max_cost_usd", "max_tokens_in", "max_tokens_out", "max_wall_time_secs", "max_tool_runtime_secs"),
-        *("max_processes", "max_agent_depth"),
+        *("max_cost_usd", "max_tokens", "max_tokens_in", "max_tokens_out", "max_wall_time_secs"),
+        *("max_tool_runtime_secs", "max_processes", "max_agent_depth"),
     )
 }
+_BUDGET["budget.allow_unpriced"] = ("budget:allow_unpriced", bool)
 _KEYS |= _BUDGET
 _OLD_NAMES = {"compact.compaction": "compact.output_cleanup"}
 """Old names of settings. They keep working, with a note."""

@@ -245,10 +245,10 @@ def resolve_settings(options: config.Values, env: dict[str, str], notes: list[st
     _check_provider(values, env)
     _check_model(values)
     _check_effort(values)
-    _check_price(values)
+    _check_price(values, notes)
     _check_servers(values, env)
     _check_schema(values)
-    values["chain"] = list(_fallbacks(settings, env)) if values.get("chain_enabled") else []
+    values["chain"] = list(_fallbacks(settings, env, notes)) if values.get("chain_enabled") else []
     return values
 
 
@@ -290,7 +290,7 @@ def _check_rights(values: config.Values) -> None:
             raise CannotStart(f"a rule in [tools]: {fault}")
 
 
-def _fallbacks(settings: config.Values, env: dict[str, str]) -> "Iterator[config.Values]":
+def _fallbacks(settings: config.Values, env: dict[str, str], notes: list[str]) -> "Iterator[config.Values]":
     """The settings of the fallbacks: models that are asked where the first one fails. Raises CannotStart."""
     fallbacks = config.texts(settings, "fallbacks")
     if not fallbacks:
@@ -302,7 +302,7 @@ def _fallbacks(settings: config.Values, env: dict[str, str]) -> "Iterator[config
         values = {**config.choose(settings, provider), "model": model}
         try:
             _check_provider(values, env)
-            _check_price(values)
+            _check_price(values, notes)
         except CannotStart as error:
             raise CannotStart(f"provider_chain.fallbacks: {text!r}: {error}", code=error.code) from None
         yield values
@@ -364,8 +364,11 @@ def _check_effort(values: config.Values) -> None:
         raise CannotStart(f"--effort {effort!r} is not offered by this model; its levels are: {levels}", code=2)
 
 
-def _check_price(values: config.Values) -> None:
-    """Checks that the model's price is known where there is a cap in dollars. A session's model is checked later."""
+def _check_price(values: config.Values, notes: list[str]) -> None:
+    """Checks that the model's price is known where there is a cap in dollars. A session's model is checked later.
+
+    With `allow_unpriced` an unknown price is only noted.
+    """
     caps = any(values.get(f"{budget}:max_cost_usd") for budget in ("budget", "turn_budget"))
     model = str(values.get("model") or "")
     if not caps or not (model or not describe(str(values["provider"])).needs_model):
@@ -374,7 +377,11 @@ def _check_price(values: config.Values) -> None:
     if facts is None or not facts[2]:
         name = model or str(values["provider"])
         text = f"the price of {name!r} is not known, so a cap in dollars ({_cap_name(values)}) cannot hold"
-        raise CannotStart(f'{text}: give it in [prices."{name}"], or leave the cap out', code=CONFIGURATION)
+        if values.get("budget:allow_unpriced"):
+            notes.append(text)
+            return
+        ways = f'give it in [prices."{name}"], leave the cap out, or start with --allow-unpriced'
+        raise CannotStart(f"{text}: {ways}", code=CONFIGURATION)
 
 
 def _cap_name(values: config.Values) -> str:

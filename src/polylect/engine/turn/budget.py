@@ -19,17 +19,20 @@ class Budget(Struct, frozen=True):
     """The caps; zero means none. The names are those of the configuration's `[budget]`."""
 
     max_cost_usd: float = 0.0
+    max_tokens: int = 0
     max_tokens_in: int = 0
     max_tokens_out: int = 0
     max_wall_time_secs: float = 0.0
     max_tool_runtime_secs: float = 0.0
     max_processes: int = 0
     max_agent_depth: int = 0
+    allow_unpriced: bool = False
+    """Whether a model without a price may be used although a cap in dollars cannot hold then."""
 
     @property
     def limits_usage(self) -> bool:
         """Whether there is a cap on dollars or tokens."""
-        return bool(self.max_cost_usd or self.max_tokens_in or self.max_tokens_out)
+        return bool(self.max_cost_usd or self.max_tokens or self.max_tokens_in or self.max_tokens_out)
 
 
 class Meter:
@@ -60,6 +63,7 @@ class Meter:
         seen = usage.input + usage.cache_read + usage.cache_write
         rows = (
             ("max_cost_usd", self.dollars, budget.max_cost_usd, "${:.4f}"),
+            ("max_tokens", usage.tokens, budget.max_tokens, "{}"),
             ("max_tokens_in", seen, budget.max_tokens_in, "{}"),
             ("max_tokens_out", usage.output, budget.max_tokens_out, "{}"),
             ("max_wall_time", _now() - self._began, budget.max_wall_time_secs, "{:.1f}s"),
@@ -82,6 +86,7 @@ class Meter:
         self.budget = replace(
             budget,
             max_cost_usd=budget.max_cost_usd and budget.max_cost_usd + cost,
+            max_tokens=budget.max_tokens and budget.max_tokens + tokens,
             max_tokens_in=budget.max_tokens_in and budget.max_tokens_in + tokens,
             max_tokens_out=budget.max_tokens_out and budget.max_tokens_out + tokens,
         )
@@ -99,7 +104,8 @@ def estimated_usage(info: ModelInfo, tokens_in: int, tokens_out: int, *budgets: 
 
 def price_fault(info: ModelInfo, *budgets: Budget) -> str:
     """Why a cap in dollars could not hold with this model; empty if it could, or if there is no such cap."""
-    if info.priced or not any(budget.max_cost_usd for budget in budgets):
+    allowed = any(budget.allow_unpriced for budget in budgets)
+    if info.priced or allowed or not any(budget.max_cost_usd for budget in budgets):
         return ""
     text = f"the price of {info.name!r} is not known, so the cap in dollars (max_cost_usd) could not hold"
     return f'{text}: give it in [prices."{info.name}"], or start without the cap'

@@ -7,6 +7,7 @@ reply ends: with the reply, or with `EngineDied`. An engine that dies or is repl
 """
 
 import asyncio
+import warnings
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -19,14 +20,14 @@ from polylect.host.asks import Ask as HostAsk
 from polylect.host.asks import Policy, bind, decide, deny_all
 from polylect.host.background_tasks import BackgroundTasks
 from polylect.host.backlog import Backlog
-from polylect.host.errors import EngineDied, HostError, Refused, Unsupported
+from polylect.host.errors import EngineDied, HostError, Refused, UnknownPrice, Unsupported
 from polylect.host.host_tools import HostTool, HostTools
-from polylect.host.limits import SessionCost
+from polylect.host.limits import LimitWarning, SessionCost
 from polylect.host.link import Link
 from polylect.host.server_starts import ServerStarts
 from polylect.host.supervision.answer_watch import AnswerWatch
 from polylect.host.supervision.engine_supervisor import EngineSupervisor, MakeLink
-from polylect.host.supervision.open_turns import OpenTurn, OpenTurns
+from polylect.host.supervision.open_turns import UNPRICED, OpenTurn, OpenTurns
 from polylect.host.supervision.session_names import SessionNames
 from polylect.host.supervision.transcript import Transcript
 from polylect.host.supported_commands import UNSUPPORTED, check
@@ -59,6 +60,7 @@ _NO_ANSWER = (
     "said nothing about a prompt within {:g} s and was ended (update it, connect with the dialect and version that it "
     "speaks, or raise ready_within)"
 )
+_NO_PRICE = "the price of the model is not known, so limits in dollars do not hold"
 _NEW_SESSION = "the engine cannot go on with its session, so the conversation goes on in a new one, {}; it was told {}"
 
 
@@ -73,6 +75,9 @@ class Conversation:
         settings: Settings that every engine of this conversation is told.
         ready_within: Seconds that an engine has until it is ready.
         restarts: How often an engine that died is started again.
+        caps_cost: Whether turns have a limit in dollars unless they have limits of their own.
+        allow_unpriced: Whether limits in dollars are accepted where the price of the model is not known.
+        reply_costs: Whether the engine tells what each reply of the model has cost, if it knows the price.
         resumed: Whether the session has a past.
         session: The session that was asked for; some wires name theirs only when the first turn begins.
         names: What the program calls its sessions.
@@ -89,6 +94,9 @@ class Conversation:
         settings: Mapping[str, Any],
         ready_within: float,
         restarts: int,
+        caps_cost: bool,
+        allow_unpriced: bool,
+        reply_costs: bool,
         resumed: bool,
         session: str,
         names: SessionNames,
@@ -121,6 +129,9 @@ class Conversation:
         self.server_starts = ServerStarts(self)
         self._background = BackgroundTasks()
         self.session_cost = SessionCost(resumed=resumed)
+        self._caps_cost = caps_cost
+        self.allow_unpriced = allow_unpriced
+        self.reply_costs = reply_costs
         self._first_session = session
         self._names = names
         self._has_prompt = False
@@ -129,6 +140,7 @@ class Conversation:
         """What the engine said of itself."""
         self._prices_known: bool | None = None
         """Whether the engine knows what its model costs; None if it has not said."""
+        self._warned_unpriced = False
         self._order = asyncio.Lock()
         self.settings: dict[str, Any] = {}
         """What it has said about itself since: `session`, `model`, `mode`, `name` ..."""
@@ -313,6 +325,8 @@ class Conversation:
         if self._names.needs_file:
             state = as_answer(answers.State, await self._send(link, commands.Query("state")))
             self._names.store(state.session, state.file)
+        if self._caps_cost and await self._lacks_price(link):
+            self.accept_unpriced()
         if self.supervisor.in_new_session:
             await self._hand_over(link, session)
 
@@ -330,20 +344,31 @@ class Conversation:
         try:
             async with self._order:  # a prompt that has nothing to wait for does not overtake one that has
                 if turn.caps_cost and await self._lacks_price():
-                    turn.refuse_unpriced()
-                    return self.turns.leave(turn.id)
+                    if not self.allow_unpriced:
+                        turn.refuse_unpriced()
+                        return self.turns.leave(turn.id)
+                    self.accept_unpriced()
             await self.send(prompt)
             self._has_prompt = True
         except BaseException:
             self.turns.leave(prompt.turn)
             raise
 
-    async def _lacks_price(self) -> bool:
+    def accept_unpriced(self) -> None:
+        """Says once that limits in dollars do not hold. Raises UnknownPrice if that was not accepted."""
+        if not self.allow_unpriced:
+            raise UnknownPrice(UNPRICED)
+        if not self._warned_unpriced:
+            self._warned_unpriced = True
+            warnings.warn(_NO_PRICE, LimitWarning, stacklevel=2)
+
+    async def _lacks_price(self, link: Link | None = None) -> bool:
         """Whether the engine does not know what its model costs. One that can be asked and does not say is let pass."""
         if self._prices_known is None:
             if not self.can("query:state"):
                 return True  # on json-stream, who knows prices says so
-            card = (await self.state()).card
+            query = commands.Query("state")
+            card = as_answer(answers.State, await (self._send(link, query) if link else self.send(query))).card
             self._prices_known = bool(card.prices) if card else None
         return self._prices_known is False
 

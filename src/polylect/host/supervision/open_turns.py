@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from polylect.host.supervision.conversation import Conversation
 
 _SOME_LIMIT = "the engine reached a limit and did not say which"
-_UNPRICED = (
+UNPRICED = (
     "the price of the model is not known, so a cap in dollars cannot hold: "
-    "give the price in [prices] of the settings, or leave the cap out"
+    "give the price in [prices] of the settings, leave the cap out, or connect with allow_unpriced=True"
 )
 _LAST_WORDS = 2.0
 """How long a turn that took too long may take to end once it is cancelled."""
@@ -58,6 +58,8 @@ class OpenTurn:
         self._spent = Usage()
         self._stopped: events.BudgetExceeded | None = None
         self._cost_before: float | None = None
+        self._unpriced = False
+        """Whether it was stopped because the price of a reply is not known."""
         self._started = False
         self._notice = ""
         """What the engine said last beside the model: why it stops, for one."""
@@ -121,6 +123,9 @@ class OpenTurn:
             case events.ReplyEnded(usage=usage):
                 self._spent += usage
                 self._watch(self._spent)
+                if self._lacks_cost(usage) and self._conversation.reply_costs and not self._unpriced:
+                    self._unpriced = True
+                    self._conversation.stop_soon(self.id)
             case events.CostChanged() if self._deadline is not None:
                 self._watch_session()
         return None
@@ -144,7 +149,7 @@ class OpenTurn:
 
     def refuse_unpriced(self) -> None:
         """Ends it before its prompt is sent, because its cap in dollars could not hold. Called by the conversation."""
-        self._backlog.put(events.TurnEnded("limit", failure=Failure("budget", _UNPRICED, "user"), turn=self.id))
+        self._backlog.put(events.TurnEnded("limit", failure=Failure("budget", UNPRICED, "user"), turn=self.id))
         self._end()
 
     def fail(self, why: BaseException) -> None:
@@ -164,17 +169,18 @@ class OpenTurn:
             self._stopped = over
             self._backlog.put(over)
         if self._stopped is None:
-            if self._is_unpriced(ended):
-                return replace(ended, reason="limit", failure=Failure("budget", _UNPRICED, "user"))
+            if self._unpriced or (ended.reason == "end" and self._lacks_cost(ended.usage)):
+                return replace(ended, reason="limit", failure=Failure("budget", UNPRICED, "user"))
             if ended.reason == "limit" and ended.failure is None:
                 return replace(ended, failure=Failure("limit", self._notice or _SOME_LIMIT, "user"))
             return ended
         return replace(ended, reason="limit", failure=Failure("budget", describe(self._stopped), "user"))
 
-    def _is_unpriced(self, ended: events.TurnEnded) -> bool:
-        """Whether it has a cap in dollars, and nobody can tell what it has cost."""
-        unknown = ended.usage.cost is None and not self._conversation.session_cost.is_priced
-        return bool(self._limits.cost and ended.reason == "end" and ended.usage.tokens and unknown)
+    def _lacks_cost(self, usage: Usage) -> bool:
+        """Whether it has a cap in dollars that has to hold, and nobody can tell what this usage has cost."""
+        if not self._limits.cost or self._conversation.allow_unpriced or not usage.tokens:
+            return False
+        return usage.cost is None and not self._conversation.session_cost.is_priced
 
     def _over(self, spent: Usage) -> events.BudgetExceeded | None:
         limits = self._limits
