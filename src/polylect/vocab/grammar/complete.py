@@ -60,31 +60,24 @@ class Completer:
         if self._grammar.accept(event) is None:
             return [event]
         self._emit(event)
-        return self._take_output()
+        return self._pop_output()
 
     def close(self) -> list[e.Event]:
         """Returns the events that end everything which the peer, now gone, has left open."""
         grammar = self._grammar
         if grammar.main.turn:
             failure = Failure("engine_gone", "the engine went away before the turn ended", "engine")
-            self._emit(
-                e.TurnEnded(
-                    "error",
-                    steps=grammar.main.steps,
-                    failure=failure,
-                    turn=grammar.main.turn,
-                    session=grammar.main.session,
-                )
-            )
+            ended = e.TurnEnded("error", failure=failure, turn=grammar.main.turn, session=grammar.main.session)
+            self._emit(self._with_steps(ended))
         while len(grammar.agents) > 1:
             self._end_agent(list(grammar.agents.values())[-1], ok=False)
         for ask in list(grammar.asks.values()):
             self._close_ask(ask, "cancelled")
         if grammar.main.compacting:
             self._emit(e.CompactionEnded(ok=False, error=_UNSAID, session=grammar.main.session))
-        return self._take_output()
+        return self._pop_output()
 
-    def _take_output(self) -> list[e.Event]:
+    def _pop_output(self) -> list[e.Event]:
         out, self._out = self._out, []
         return out
 

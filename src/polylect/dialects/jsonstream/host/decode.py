@@ -32,7 +32,7 @@ _BETWEEN = (shapes.StreamEnd, shapes.Pong, optional.SessionCost, optional.TraceE
 _READY_EXTRAS = ("session_persistence", "contract", "execution_policy")
 _CALL_ECHO = re.compile(r"Tool call: \S+")
 _RESULT_ECHO = re.compile(r"\[(.+?) (success|error)\](?: |$)")
-_SAID_EACH_TIME = re.compile(r"crash replay protection is OFF |No published price for ")
+_REPEATED_NOTICE = re.compile(r"crash replay protection is OFF |No published price for ")
 """How the notices begin that wayland-core sends with each prompt or each request of the model."""
 _SERVER_REFUSED = re.compile(r"AddMcpServer '(.+?)'(?: failed)?: (.+)", re.DOTALL)
 _INTERRUPTED = re.compile(r"interrupted turn .*before starting a new message", re.DOTALL)
@@ -100,8 +100,8 @@ class EventReader:
         """Calls that have not finished."""
         self._questions: list[str] = []
         """Calls that ask the person something, in order."""
-        self._said: set[str] = set()
-        """Notices of `_SAID_EACH_TIME` that the host has had."""
+        self._notices: set[str] = set()
+        """Notices of `_REPEATED_NOTICE` that the host has had."""
         self._abilities = Abilities()
         self._mode = ""
         self._model = ""
@@ -111,19 +111,19 @@ class EventReader:
             return []  # wayland-core, at any time after a stop; the call was closed with its turn
         before: list[e.Event] = []
         if not isinstance(frame, _BETWEEN):
-            before = self._take_failure() if isinstance(frame, shapes.Error) else self.flush()
+            before = self._pop_failure() if isinstance(frame, shapes.Error) else self.flush()
         return before + _HANDLERS[type(frame)](self, frame, fields)
 
     def flush(self) -> list[e.Event]:
         """What was held back for the end of a turn that went on."""
-        return [*self._take_failure(), *self._take_cost()]
+        return [*self._pop_failure(), *self._pop_cost()]
 
-    def _take_failure(self) -> list[e.Event]:
+    def _pop_failure(self) -> list[e.Event]:
         """The error that was held back and ended no turn."""
         held, self._failure = self._failure, None
         return [e.Failed(held[1], turn=held[0])] if held else []
 
-    def _take_cost(self) -> list[e.Event]:
+    def _pop_cost(self) -> list[e.Event]:
         cost, self._cost = self._cost, None
         return [cost] if cost else []
 
@@ -292,12 +292,12 @@ class EventReader:
         """The call was denied if the host said no, or if it was never announced and its turn was not stopped."""
         tool = _denied_tool(fields)
         name = self._names.get(frame.call_id, tool.name if tool else "")
-        unheard_of = frame.call_id not in self._names and frame.msg_id not in self.stopped
-        denied = frame.call_id in self.denied or unheard_of
+        unannounced = frame.call_id not in self._names and frame.msg_id not in self.stopped
+        denied = frame.call_id in self.denied or unannounced
         outcome: Literal["denied", "cancelled"] = "denied" if denied else "cancelled"
         finished = e.ToolFinished(frame.call_id, name, "", outcome, reason=frame.reason, turn=frame.msg_id)
         ended = self._finish(frame.call_id, "cancelled", finished)
-        if tool is None or not unheard_of:
+        if tool is None or not unannounced:
             return ended
         return [asks_format.called_of(frame.call_id, tool, frame.msg_id), *ended]
 
@@ -371,20 +371,20 @@ class EventReader:
 
     def _was_said(self, message: str) -> bool:
         """Whether it is a notice that the engine repeats and the host has had."""
-        if not _SAID_EACH_TIME.match(message):
+        if not _REPEATED_NOTICE.match(message):
             return False
-        was_said = message in self._said
-        self._said.add(message)
+        was_said = message in self._notices
+        self._notices.add(message)
         return was_said
 
     def _budget_exceeded(self, frame: optional.BudgetExceeded, fields: dict[str, Any]) -> list[e.Event]:
         return [e.BudgetExceeded(frame.reason, frame.observed, frame.limit)]
 
     def _session_cost(self, frame: optional.SessionCost, fields: dict[str, Any]) -> list[e.Event]:
-        before = self._take_cost()
+        before = self._pop_cost()
         self._cost = events.cost_of(frame, self._cost_before if self.quirks.forgets_cost else 0.0)
         self.cost = self._cost.total.cost
-        return before if self._begun and not self._calling else [*before, *self._take_cost()]
+        return before if self._begun and not self._calling else [*before, *self._pop_cost()]
 
     def _tool_panicked(self, frame: optional.ToolPanicked, fields: dict[str, Any]) -> list[e.Event]:
         return [e.ToolCrashed(frame.call_id, frame.tool_name, frame.panic_message, turn=frame.msg_id)]

@@ -74,7 +74,7 @@ class AgentStream:
         begun = [] if kind in _MAY_PRECEDE else self._step()
         return [*begun, *_HANDLERS[kind](self, frame)]
 
-    def take_usage(self) -> Usage:
+    def pop_usage(self) -> Usage:
         """What was used since the last time."""
         spent, self._spent = self._spent, Usage()
         return spent

@@ -56,7 +56,7 @@ class EventReader:
             return [*self._begun(kind, frame), *self._read_main(kind, frame)]
         if kind in _AGENTS:
             events = self.agents.read(kind, frame, self.tracker.turn)
-            self.tracker.spent(self.agents.take_usage())
+            self.tracker.spent(self.agents.pop_usage())
             return events
         return _HANDLERS[kind](self, frame)
 
@@ -69,7 +69,7 @@ class EventReader:
 
     def _read_main(self, kind: str, frame: Fields) -> list[e.Event]:
         events = self.main.read(kind, frame)
-        self.tracker.spent(self.main.take_usage())
+        self.tracker.spent(self.main.pop_usage())
         return events
 
     def _agent_start(self, frame: Fields) -> list[e.Event]:

@@ -21,9 +21,9 @@ class Agents:
     def read(self, kind: str, frame: Fields, turn: str) -> list[e.Event]:
         return _HANDLERS[kind](self, table(frame, "payload"), turn)
 
-    def take_usage(self) -> Usage:
+    def pop_usage(self) -> Usage:
         """What agents used since the last time."""
-        return sum((stream.take_usage() for stream in self._streams.values()), Usage())
+        return sum((stream.pop_usage() for stream in self._streams.values()), Usage())
 
     def caller(self, call: str) -> str:
         """Which agent made a call; the main one, if none did."""
