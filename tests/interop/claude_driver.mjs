@@ -120,7 +120,12 @@ const SCENES = {
             note("auto", used.isAutoCompactEnabled, used.memoryFiles.length);
             const reloaded = await talk.reloadPlugins();
             note("reloaded", reloaded.commands.length, reloaded.plugins.length, (await talk.reloadSkills()).skills.length);
-            await talk.backgroundTasks().catch((error) => note("refused", String(error.message)));
+            note("moved", await talk.backgroundTasks());
+            const file = await talk.readFile("notes.txt");
+            note("file", file.contents, file.lossy, await talk.readFile("/etc/passwd"));
+            await talk.seedReadState("notes.txt", 0);
+            note("plan", (await talk.getPlan()).exists, (await talk.reloadOutputStyles()).available_output_styles.length);
+            await talk.setCwd("/tmp").catch((error) => note("refused", String(error.message)));
           },
         ],
       ],

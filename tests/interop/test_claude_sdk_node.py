@@ -161,6 +161,8 @@ def test_a_server_inside_the_host_is_called_by_the_model(tmp_path: Path, modules
 
 
 def test_settings_are_changed_and_questions_answered(tmp_path: Path, modules: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "notes.txt").write_text("a note")
     heard = play(tmp_path, modules, "settings", {"HELLO": [[text("Hi.")]]})
     assert [asked["model"] for asked in heard.asked] == ["claude-sonnet-5", "claude-opus-5-5"]
     assert "You are a parrot." in json.dumps(heard.asked[0]["system"])
@@ -172,7 +174,10 @@ def test_settings_are_changed_and_questions_answered(tmp_path: Path, modules: Pa
     assert told["models"][0] > 0
     assert told["auto"] == [True, 0]
     assert (told["reloaded"][0] > 0, told["reloaded"][1:]) == (True, [0, 0])
-    assert told["refused"] == ["Unsupported control request subtype: background_tasks"]
+    assert told["moved"] == [False]
+    assert told["file"] == ["a note", False, None]
+    assert told["plan"] == [False, 1]
+    assert told["refused"][0].startswith("Unsupported control request subtype: set_cwd. Start an engine in that folder")
 
 
 def test_a_reply_is_interrupted_and_the_next_prompt_answered(tmp_path: Path, modules: Path) -> None:

@@ -7,8 +7,7 @@ import os
 
 from polylect import __version__
 from polylect.app.startup.args import Flags, Options, UsageError, common, parse
-from polylect.app.startup.config import texts
-from polylect.dialects.claude.start_environment import family_model, is_on, settings_places
+from polylect.dialects.claude.start_environment import EFFORTS, full_model, is_on, settings_places
 from polylect.dialects.claude.start_environment import settings as environment_settings
 from polylect.dialects.claude.versions import OUR_MODES
 
@@ -101,13 +100,10 @@ _THEIR_COMMANDS = (
     *("purge", "respawn", "rm", "setup-token", "stop", "ultrareview", "update"),
 )
 _MODES = tuple(sorted(OUR_MODES))
-_EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _OUTPUTS = ("text", "json", "stream-json")
 _KEY = "ANTHROPIC_API_KEY"
 _SILENCE = 1.0
 """Seconds for which something on stdin is waited for, beside a prompt."""
-_FAMILIES = {"sonnet": "claude-sonnet-5", "opus": "claude-opus-5-5", "haiku": "claude-haiku-4-5"}
-"""Families by one word: the newest model of each whose price is known, so that --max-budget-usd can hold."""
 
 
 def options(words: list[str], program: str, env: dict[str, str]) -> Options:
@@ -128,10 +124,9 @@ def options(words: list[str], program: str, env: dict[str, str]) -> Options:
             options[name] = _object(f"--{name.replace('_', '-')}", str(options[name]))
     if servers := _servers(options.pop("mcp_config", [])):
         options["mcp_servers"] = servers
-    _take_settings(options, flag_settings, env)
+    _apply_flag_settings(options, flag_settings, env)
     _check_limits(options)
-    if files:
-        _take_files(options, files, env)
+    _apply_files(options, files, env)
     if environment:
         from polylect.system.child_environment import is_secret
 
@@ -200,11 +195,11 @@ def _choose_model(options: Options, env: dict[str, str]) -> None:
     if options.get("model") in ("", "default"):
         del options["model"]
     if "model" in options:
-        options["model"] = _full(str(options["model"]), env)
+        options["model"] = full_model(str(options["model"]), env)
     if usual := env.get("ANTHROPIC_MODEL"):
-        options["usual_model"] = _full(usual, env)
+        options["usual_model"] = full_model(usual, env)
     if fallback := options.pop("fallback_model", ""):
-        options |= {"chain_enabled": True, "fallbacks": [f"anthropic:{_full(str(fallback), env)}"]}
+        options |= {"chain_enabled": True, "fallbacks": [f"anthropic:{full_model(str(fallback), env)}"]}
     tokens, thinking = options.pop("max_thinking_tokens", None), options.pop("thinking", None)
     if thinking not in (None, "adaptive", "enabled", "disabled"):
         raise UsageError(f"--thinking {thinking}: choose adaptive, enabled or disabled")
@@ -214,8 +209,8 @@ def _choose_model(options: Options, env: dict[str, str]) -> None:
 
 
 def _check_limits(options: Options) -> None:
-    if (effort := options.get("effort")) and effort not in _EFFORTS:
-        raise UsageError(f"--effort {effort}: choose one of {', '.join(_EFFORTS)}")
+    if (effort := options.get("effort")) and effort not in EFFORTS:
+        raise UsageError(f"--effort {effort}: choose one of {', '.join(EFFORTS)}")
     if options.get("max_turns") == 0:
         raise UsageError("--max-turns takes a number above zero")
     if isinstance(agents := options.get("agents"), dict):
@@ -225,12 +220,6 @@ def _check_limits(options: Options) -> None:
             described_by(agents)
         except ValueError as error:
             raise UsageError(f"--agents: {error}") from None
-
-
-def _full(model: str, env: dict[str, str]) -> str:
-    """Families go by one word, and a large window is the only one there is."""
-    name = model.removesuffix("[1m]")
-    return family_model(name, env) or _FAMILIES.get(name, name) if name in _FAMILIES else name
 
 
 def _choose_prompt(options: Options) -> None:
@@ -400,81 +389,19 @@ def _variables(files: "Files | None", flag_settings: dict[str, object]) -> dict[
     return environment
 
 
-def _take_settings(options: Options, settings: dict[str, object], env: dict[str, str]) -> None:
-    """Takes those of `--settings`. Lists join those of flags; of the rest, flags count first."""
-    if not settings:
-        return
-    settings_read, left = _read_settings("--settings", settings, env)
-    if left:
-        settings_read["ignored"] = [f"--settings: {name}" for name in left]
-    for name, value in settings_read.items():
-        before = options.get(name)
-        options[name] = [*before, *value] if isinstance(before, list) and isinstance(value, list) else before or value
+def _apply_flag_settings(options: Options, settings: dict[str, object], env: dict[str, str]) -> None:
+    if settings:
+        from polylect.dialects.claude.start_settings import apply_flag_settings  # only where a host has some
+
+        apply_flag_settings(options, settings, env)
 
 
-def _take_files(options: Options, files: "Files", env: dict[str, str]) -> None:
-    """Takes those of files, the strongest first. Lists join; the rest is weaker than flags and our own settings."""
-    from polylect.dialects.claude.start_files import shortened
+def _apply_files(options: Options, files: "Files | None", env: dict[str, str]) -> None:
+    if files:
+        from polylect.dialects.claude.start_settings import apply_files  # only where there are some
 
-    notes, defaults = list(files.notes), dict[str, object]()
-    for place, settings in files.settings:
-        settings_read, left = _read_settings(place, settings, env)
-        left += _drop_bad_rules(place, settings_read)
-        if "model" in settings_read:  # only for the service whose models these are
-            options.setdefault("usual_model", settings_read.pop("model"))
-        if (effort := settings_read.get("effort", "low")) not in _EFFORTS:
-            left.append(f"effortLevel {effort}")
-            del settings_read["effort"]
-        for name, value in settings_read.items():
-            before = options.get(name)
-            if isinstance(value, list):
-                options[name] = [*(before if isinstance(before, list) else []), *value]
-            elif name == "hooks":
-                options[name] = _joined_hooks(value, before)
-            else:
-                defaults.setdefault(name, value)
-        if left:
-            notes.append(f"{place}: not in force here: {shortened(left)}")
-    servers = {name: _server(".mcp.json", name, server) for name, server in files.servers.items()}
-    named = options.get("mcp_servers")
-    if servers and isinstance(named, dict):
-        options["mcp_servers"] = {**servers, **named}
-    elif servers:
-        defaults["mcp_servers"] = servers
-    options |= ({"defaults": defaults} if defaults else {}) | ({"notes": notes} if notes else {})
-
-
-def _drop_bad_rules(place: str, settings: Options) -> list[str]:
-    """Takes out the allow rules that mean nothing here, and returns them. Raises UsageError for others."""
-    from polylect.permissions.rulebook import fault_in  # 40 ms
-
-    for effect in ("deny", "ask"):
-        if fault := fault_in(texts(settings, effect)):
-            raise UsageError(f"{place}: {fault}")
-    bad = [rule for rule in texts(settings, "allow") if fault_in([rule])]
-    if bad:
-        settings["allow"] = [rule for rule in texts(settings, "allow") if rule not in bad]
-    return [f"the rule {rule}" for rule in bad]
-
-
-def _joined_hooks(one: object, two: object) -> dict[str, object]:
-    """The hooks of two places, by event."""
-    tables = [table for table in (one, two) if isinstance(table, dict)]
-    return {event: [row for table in tables for row in table.get(event, [])] for table in tables for event in table}
-
-
-def _read_settings(place: str, settings: dict[str, object], env: dict[str, str]) -> tuple[Options, list[str]]:
-    """The settings of one place as ours, and the names of what is not in force here. Raises UsageError."""
-    from polylect.dialects.claude.start_settings import read  # only where a host has some
-
-    settings_read, left = read(place, settings)
-    if (mode := settings_read.get("approval_mode", "default")) not in _MODES:
-        raise UsageError(f"{place}: defaultMode {mode}: choose one of {', '.join(_MODES)}")
-    if mode == "auto":
-        settings_read["approval_mode"] = "default"
-    if "model" in settings_read:
-        settings_read["model"] = _full(str(settings_read["model"]), env)
-    return settings_read, left
+        servers = {name: _server(".mcp.json", name, server) for name, server in files.servers.items()}
+        apply_files(options, files, servers, env)
 
 
 def ready(values: Options, session: str) -> bytes:

@@ -9,12 +9,13 @@ import os
 from polylect.app.startup.args import Options
 from polylect.system.user_folders import user_path
 
-_FAMILY = "ANTHROPIC_DEFAULT_{}_MODEL"
+_FAMILIES = {"sonnet": "claude-sonnet-5", "opus": "claude-opus-5-5", "haiku": "claude-haiku-4-5"}
+"""Families by one word: the newest model of each whose price is known, so that --max-budget-usd can hold."""
 _MILLISECONDS = {"API_TIMEOUT_MS": "stream_timeout", "MCP_TIMEOUT": "mcp_wait", "MCP_TOOL_TIMEOUT": "mcp_call_timeout"}
 """Variables, and the setting in seconds that each is."""
 _MOST_TIMEOUT = 600_000
 _MOST_OUTPUT = 150_000
-_EFFORTS = ("low", "medium", "high", "xhigh", "max")
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
 
 
 def settings(env: dict[str, str]) -> Options:
@@ -27,7 +28,7 @@ def settings(env: dict[str, str]) -> Options:
         options["max_tokens"] = tokens
     if (retries := _count(env, "CLAUDE_CODE_MAX_RETRIES")) is not None:
         options["max_retries"] = retries
-    if (effort := env.get("CLAUDE_CODE_EFFORT_LEVEL", "")) in _EFFORTS:
+    if (effort := env.get("CLAUDE_CODE_EFFORT_LEVEL", "")) in EFFORTS:
         options["effort"] = effort
     for name, option in _MILLISECONDS.items():
         if milliseconds := _count(env, name):
@@ -70,9 +71,11 @@ def settings_places(workspace: str, env: dict[str, str]) -> dict[str, str]:
     }
 
 
-def family_model(family: str, env: dict[str, str]) -> str:
-    """What a short name such as `sonnet` stands for, if a variable says so."""
-    return env.get(_FAMILY.format(family.upper()), "")
+def full_model(name: str, env: dict[str, str]) -> str:
+    """The name of a model. A family such as `sonnet` is what its variable says, or else its newest model. The suffix
+    `[1m]` for a large window is dropped: there is no other window."""
+    name = name.removesuffix("[1m]")
+    return env.get(f"ANTHROPIC_DEFAULT_{name.upper()}_MODEL") or _FAMILIES[name] if name in _FAMILIES else name
 
 
 def is_on(env: dict[str, str], name: str) -> bool:

@@ -264,17 +264,16 @@ class EventWriter:
             self.deny(event.call, event.name)
             if event.call not in self.asked_calls and self.out.newer:
                 self._write_denied(event)
-        asked = event.call in self.asked_calls
+        host_was_asked = event.call in self.asked_calls
         details = self._structured_result(event)
-        if isinstance(details, dict):
-            self._write_repository_changes(details.get("gitOperation") or {})
-        block = shapes.ToolResultBlock(event.call, _content(event, host_was_asked=asked), event.outcome != "ok")
+        content = _content(event, host_was_asked=host_was_asked)
+        block = shapes.ToolResultBlock(event.call, content, event.outcome != "ok")
         frame = shapes.User(
             message=shapes.Words([block]),
             parent_tool_use_id=self._stream_of(event).parent,
             timestamp=self.out.timestamp(),
             tool_use_result=UNSET if event.agent else details,
-            tool_result_meta=[_meta(event, host_was_asked=asked)],
+            tool_result_meta=[_meta(event, host_was_asked=host_was_asked)],
             **self.out.envelope(),
             **self._stream_of(event).marks,
         )
@@ -282,11 +281,14 @@ class EventWriter:
         self._forget_call(event.call)
 
     def _structured_result(self, event: e.ToolFinished) -> Any:
+        """The `tool_use_result` of a call. If git has changed the repository, a frame says so before the result."""
         called, duration = self._calls.get(event.call), self._running_for(event.call)
         details = self.tasks.result(event) or structured_result(event, called.args if called else {}, duration)
-        if isinstance(details, dict):
-            return {**details, **(event.metadata or {})}  # from an engine of this family it has all fields already
-        return UNSET if details is None else details
+        if not isinstance(details, dict):
+            return UNSET if details is None else details
+        if event.name == "Bash" and event.outcome == "ok":
+            self._write_repository_changes(details.get("gitOperation", {}))
+        return {**details, **(event.metadata or {})}  # from an engine of this family it has all fields already
 
     def _write_repository_changes(self, operation: dict[str, Any]) -> None:
         if not self.out.newer or "vcs_state_changed" in self.out.relayed:

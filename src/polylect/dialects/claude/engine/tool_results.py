@@ -114,13 +114,13 @@ def _grep(event: ToolFinished, args: Object) -> Object:
         limits["appliedOffset"] = args["offset"]
     if mode == "files_with_matches":
         return {"mode": mode, "numFiles": len(rows), "filenames": rows, **limits}
-    found: Object = {"mode": mode, "numFiles": 0, "filenames": [], "content": "\n".join(rows)}
+    details: Object = {"mode": mode, "numFiles": 0, "filenames": [], "content": "\n".join(rows)}
     if mode == "count":
         counts = [row.rpartition(":")[2] for row in rows]
-        found |= {"numFiles": len(rows), "numMatches": sum(int(count) for count in counts if count.isdecimal())}
+        details |= {"numFiles": len(rows), "numMatches": sum(int(count) for count in counts if count.isdecimal())}
     else:
-        found["numLines"] = len(rows)
-    return {**found, **limits}
+        details["numLines"] = len(rows)
+    return {**details, **limits}
 
 
 def _glob(event: ToolFinished, args: Object) -> Object:
