@@ -1,4 +1,4 @@
-"""A host in thirty lines: give a task to an engine, show what it does, answer what it asks.
+"""A small host: give a task to an engine, show what it does, answer what it asks.
 
 python examples/first_host.py "The tests fail. Mend it." [engine]
 """
@@ -16,7 +16,8 @@ async def main(task: str, engine: str = "polylect") -> None:
                 case TextDelta(text=text):
                     print(text, end="", flush=True)
                 case Ask() as ask:
-                    answer = await asyncio.to_thread(input, f"\n{ask.title or ask.name}  allow it? [y/N] ")
+                    what = ask.args.get("command") or ask.title or ask.name
+                    answer = await asyncio.to_thread(input, f"\n{what}  allow it? [y/N] ")
                     await (ask.allow() if answer == "y" else ask.deny("not now"))
                 case ToolFinished(name=name, outcome=outcome):
                     print(f"\n[{name}: {outcome}]")
