@@ -959,6 +959,8 @@ export interface Prompt {
   query?: boolean;
   /** Whether a slash at the beginning is text and no command. */
   verbatim?: boolean;
+  /** The JSON Schema of an object that the answer has to fit; the turn then has a `StructuredAnswer`. */
+  schema?: Record<string, unknown>;
   /** The session that it belongs to, where a wire carries several. */
   session?: string;
   /** An id; a command that has one gets exactly one `Reply` with the same. */

@@ -155,6 +155,7 @@ COMMANDS: list[c.Command] = [
     c.HostSays("tools_changed", {"a": 1}),
     c.Prompt("t1", "hi", (content.File("/a.png"),), verbatim=True),
     c.Prompt("t1b", "hi", (IMAGE,)),
+    c.Prompt("t1c", "hi", schema={"type": "object"}),
     c.Steer("faster", (content.File("/a.png"),), "last"),
     c.Answer("a1", "allow", always=RULE),
     c.Answer("a2", "deny", reason="no", interrupt=True),

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from engine_process import Place
@@ -14,6 +15,8 @@ from polylect.host import (
     Agent,
     AgentStarted,
     QueueChanged,
+    Refused,
+    SchemaNotMet,
     Server,
     ServerFailed,
     TextDelta,
@@ -22,7 +25,7 @@ from polylect.host import (
     connect,
 )
 from polylect.vocab import answers
-from polylect.vocab.content import Image
+from polylect.vocab.content import Image, Text
 
 ECHO = '[[reply]]\ntext = "{prompt}"\n'
 SLOW = f"""
@@ -192,3 +195,44 @@ def test_sub_agents_are_seen(place: Place) -> None:
         assert any(isinstance(event, AgentStarted) for event in events)
 
     talk(place, script, do)
+
+
+class Sum(msgspec.Struct):
+    total: int
+
+
+SAYS = '[[reply]]\nsay = [{ call = "StructuredOutput", args = { total = 3 } }]\n'
+CORRECTED = '''
+[[reply]]
+when.step = 1
+say = [{ call = "StructuredOutput", args = { total = "three" } }]
+
+[[reply]]
+text = """
+```json
+{"total": 4}
+```
+"""
+'''
+
+
+@pytest.mark.parametrize(("script", "total"), [(SAYS, 3), (CORRECTED, 4)], ids=["call", "text"])
+def test_the_engine_itself_sees_to_it_that_an_answer_fits(place: Place, script: str, total: int) -> None:
+    async def do(agent: Agent) -> None:
+        result = await agent.ask("How many?", schema=Sum)
+        assert result.value == Sum(total)
+        (first, *_) = await agent.query("messages")
+        assert first.message.content == (Text("How many?"),), "the schema is not in the prompt"
+
+    talk(place, script, do)
+
+
+def test_an_answer_that_never_fits_raises(place: Place) -> None:
+    async def do(agent: Agent) -> None:
+        with pytest.raises(SchemaNotMet, match="no answer that fits the schema after 5 attempts"):
+            await agent.ask("How many?", schema=Sum)
+        with pytest.raises(Refused, match="has to be an object"):
+            await agent.prompt("How many?", schema={"type": "array"})
+        assert (await agent.ask("7", schema=int)).value == 7, "what is no object is asked for in words"
+
+    talk(place, ECHO.replace("{prompt}", "7"), do)

@@ -17,7 +17,7 @@ from polylect.dialects.line_codec import LineCodec
 from polylect.dialects.prompt_queue import PromptQueue
 from polylect.dialects.rate_limit import RateLimit
 from polylect.vocab import events as e
-from polylect.vocab.commands import Command
+from polylect.vocab.commands import Command, Prompt
 from polylect.vocab.content import Failure
 from polylect.vocab.grammar.complete import Completer
 
@@ -27,6 +27,9 @@ class HostCodec(LineCodec[e.Event]):
 
     hold   send one prompt at a time; False for engines that give each prompt a turn of its own
     """
+
+    carries_schemas = False
+    """Whether the wire can say which JSON Schema the answer to a prompt has to fit."""
 
     def __init__(self, env: Env, max_line: int, *, hold: bool = True) -> None:
         super().__init__(env, max_line)
@@ -48,6 +51,8 @@ class HostCodec(LineCodec[e.Event]):
 
     def send(self, command: Command) -> list[e.Event]:
         try:
+            if isinstance(command, Prompt) and command.schema and not self.carries_schemas:
+                raise Refusal("this wire has no word for the schema of an answer: write it into the prompt")
             return self._complete(self._handle(command))
         except Refusal as refusal:
             failure = Failure(refusal.code, str(refusal), "host")

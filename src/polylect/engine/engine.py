@@ -33,6 +33,7 @@ from polylect.engine.tools.exit_plan import ExitPlanMode
 from polylect.engine.traces import Tracer
 from polylect.engine.turn.loop import MOST_REMINDERS
 from polylect.engine.turn.steering import STEER
+from polylect.engine.turn.structured import fault_in_schema
 from polylect.engine.turn.turns import TurnQueue
 from polylect.permissions.rules import BadRule
 from polylect.vocab import commands as c
@@ -220,6 +221,8 @@ class Engine:
             return Failure("queue_full", message, "host", retryable=True)
         if command.busy == "refuse" and turns.engaged:
             return Failure("busy", "a turn is running", "host", retryable=True)
+        if command.schema and (fault := fault_in_schema(command.schema)):
+            return Failure("bad_schema", f"the schema of the answer cannot be used: {fault}", "host")
         user_message = self._read(command)
         if isinstance(user_message, Failure):
             return user_message

@@ -146,6 +146,7 @@ class Agent:
         attachments: Sequence[Attachment] = (),
         limits: Limits | None = None,
         busy: Literal["queue", "refuse", "interrupt"] = "queue",
+        schema: Mapping[str, Any] | None = None,
     ) -> Turn:
         """Returns a turn. It begins when you read its events by `async for`, or `await` its result, and not before.
 
@@ -158,8 +159,11 @@ class Agent:
             attachments: Images and other attachments as values.
             limits: Limits for this turn, instead of those given to `connect`.
             busy: What to do while another turn runs: wait for it, be refused, or stop it.
+            schema: The JSON Schema of an object that the answer has to fit, for engines that hold to one
+                (`can("schema")`); it comes as a `StructuredAnswer`. `ask` takes a schema for every engine.
         """
-        prompt = check(commands.Prompt(new_id(), text, (*as_attachments(files, self.can), *attachments), busy))
+        files_and_more = (*as_attachments(files, self.can), *attachments)
+        prompt = check(commands.Prompt(new_id(), text, files_and_more, busy, schema=dict(schema or {})))
         if limits is not None:
             self._warn(checked(limits), self._told)
         return Turn(self._conversation, prompt, self._limits if limits is None else limits)
@@ -194,7 +198,7 @@ class Agent:
         """
         death = self._conversation.supervisor.death
         details = {"files": files, "attachments": attachments, "limits": limits}
-        return await ask_for_value(self.prompt, death, text, schema, **details)
+        return await ask_for_value(self.prompt, death, text, schema, by_engine=self.can("schema"), **details)
 
     async def steer(self, text: str, *, last: bool = False) -> None:
         """Adds a message to the running turn. Raises Unsupported where the wire has no word for it.

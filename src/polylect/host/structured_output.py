@@ -1,13 +1,12 @@
 """What `Agent.ask` does: one prompt, one result, and with a schema an answer that fits it, from any engine.
 
-No wire is needed that knows schemas. The schema is added to the prompt; the JSON is found in the answer, also inside a
-code fence; and if it does not fit, the model is asked again, at most twice. The usage of all attempts is added up.
+An engine that holds to schemas itself is given the schema of an object. For all others no wire is needed that knows
+schemas: the schema is added to the prompt; the JSON is found in the answer, also inside a code fence; and if it does
+not fit, the model is asked again, at most twice. The usage of all attempts is added up.
 """
 
 import json
-import re
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,6 @@ from polylect.vocab import json_schema
 if TYPE_CHECKING:
     from polylect.host.turn import Turn
 
-_NOT_JSON = "the answer is not JSON"
 _REPAIRS = 2
 _ENDS = {"cancelled": "it was cancelled"}
 _ONLY_JSON = "\n\nAnswer with nothing but one JSON value that fits this JSON Schema:\n"
@@ -28,7 +26,13 @@ _AGAIN = "That does not fit: {why}\nAnswer again, with nothing but a JSON value 
 
 
 async def ask_for_value(
-    prompt: "Callable[..., Turn]", death: Callable[[], EngineDied], text: str, schema: Any, **details: Any
+    prompt: "Callable[..., Turn]",
+    death: Callable[[], EngineDied],
+    text: str,
+    schema: Any,
+    *,
+    by_engine: bool = False,
+    **details: Any,
 ) -> Result:
     """Sends a prompt and returns a result whose `value` fits the schema.
 
@@ -37,6 +41,7 @@ async def ask_for_value(
         death: Says why the engine of that agent is gone.
         text: The prompt.
         schema: A type that msgspec knows, a JSON Schema, or None for an answer of any form.
+        by_engine: Whether the engine itself sees to it that an answer fits.
         **details: Further arguments of `Agent.prompt`.
 
     Raises:
@@ -47,6 +52,8 @@ async def ask_for_value(
     if schema is None:
         return _checked_end(death, await prompt(text, **details))
     shape = Shape(schema)
+    if by_engine and shape.is_object:
+        return _fitting(shape, death, await prompt(text, schema=shape.schema, **details))
     result = _checked_end(death, await prompt(text + _ONLY_JSON + json.dumps(shape.schema), **details))
     for _ in range(_REPAIRS):
         if not (why := shape.fault(result)):
@@ -57,8 +64,17 @@ async def ask_for_value(
         result.steps += steps
         result.denials = [*denials, *result.denials]
     if why := shape.fault(result):
-        problem = why if why == _NOT_JSON else f"the answer does not fit its schema: {why}"
+        problem = why if why == json_schema.NOT_JSON else f"the answer does not fit its schema: {why}"
         raise SchemaNotMet(f"{problem}: {result.text[:200]!r}", result)
+    return result
+
+
+def _fitting(shape: "Shape", death: Callable[[], EngineDied], result: Result) -> Result:
+    """The result of an engine that holds to schemas itself."""
+    if result.failure and result.failure.code == "structured_output":
+        raise SchemaNotMet(f"the answer does not fit its schema: {result.failure.message}", result)
+    if why := shape.fault(_checked_end(death, result)):
+        raise SchemaNotMet(f"the answer does not fit its schema: {why}", result)
     return result
 
 
@@ -83,10 +99,18 @@ class Shape:
         if isinstance(schema, dict) and (fault := json_schema.fault_in(schema)):
             raise InvalidValue(f"that is no JSON Schema: {fault}")
 
+    @property
+    def is_object(self) -> bool:
+        """Whether every value of it is an object, as far as the schema says so at its top."""
+        top = self.schema
+        if isinstance(ref := top.get("$ref"), str) and ref.startswith("#/$defs/"):
+            top = top.get("$defs", {}).get(ref.removeprefix("#/$defs/"), {})
+        return top.get("type") == "object"
+
     def fault(self, result: Result) -> str:
         """What is wrong with the answer; if nothing is, its value is kept in the result."""
         try:
-            value = result.value if result.value is not None else _value_in(result.text)
+            value = result.value if result.value is not None else json_schema.value_in(result.text)
             result.value = self._fitted(value)
         except (ValueError, msgspec.ValidationError) as error:
             result.value = None
@@ -99,26 +123,3 @@ class Shape:
         if faults := json_schema.validation_errors(json_schema.validator(self.schema), value, monotonic):
             raise ValueError("; ".join(faults[:3]))
         return value
-
-
-def _value_in(text: str) -> Any:
-    """Raises ValueError."""
-    *others, last = _candidates(text.strip())
-    for candidate in others:
-        with suppress(ValueError):
-            return json.loads(candidate)
-    try:
-        return json.loads(last)
-    except ValueError:
-        raise ValueError(_NOT_JSON) from None
-
-
-def _candidates(text: str) -> Iterator[str]:
-    """The answer; without the fence that models like to put around it; without words before and after."""
-    yield text
-    if fence := re.search(r"```[^\S\n]*\w*\n(.*?)```", text, re.DOTALL):
-        yield fence[1]
-    starts = [place for place in (text.find("{"), text.find("[")) if place >= 0]
-    ends = max(text.rfind("}"), text.rfind("]"))
-    if starts and ends > min(starts):
-        yield text[min(starts) : ends + 1]

@@ -104,6 +104,7 @@ class Prompt(Command, frozen=True, tag="prompt"):
         busy: What to do while another turn runs: `queue`, `refuse` or `interrupt`.
         query: False only adds the text to the conversation and asks no model.
         verbatim: Whether a slash at the beginning is text and no command.
+        schema: The JSON Schema of an object that the answer has to fit; the turn then has a `StructuredAnswer`.
     """
 
     turn: str
@@ -112,6 +113,7 @@ class Prompt(Command, frozen=True, tag="prompt"):
     busy: Literal["queue", "refuse", "interrupt"] = "queue"
     query: bool = True
     verbatim: bool = False
+    schema: dict[str, Any] = {}
 
 
 class Steer(Command, frozen=True, tag="steer"):

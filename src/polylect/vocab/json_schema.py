@@ -6,7 +6,10 @@ lead only into the schema itself, never to the network. The libraries take 60 ms
 use.
 """
 
+import json
+import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +21,7 @@ _PATIENCE = 0.2
 """Seconds that all patterns together may take on one value: a model may give thousands of texts to each of them."""
 _time_left: ContextVar[Callable[[], float]] = ContextVar("time_left")
 Schema = dict[str, Any]
+NOT_JSON = "the answer is not JSON"
 
 
 def validator(schema: Schema) -> "Validator":
@@ -59,6 +63,29 @@ def validation_errors(judge: "Validator", value: Any, clock: Callable[[], float]
     except Unresolvable as error:
         return [f"the schema itself cannot be used: {error}"]
     return [f"{fault.json_path}: {fault.message}" for fault in faults]
+
+
+def value_in(text: str) -> Any:
+    """Returns the JSON value that an answer `text` holds, also in a code fence or among words. Raises ValueError."""
+    *others, last = _candidates(text.strip())
+    for candidate in others:
+        with suppress(ValueError):
+            return json.loads(candidate)
+    try:
+        return json.loads(last)
+    except ValueError:
+        raise ValueError(NOT_JSON) from None
+
+
+def _candidates(text: str) -> Iterator[str]:
+    """The answer; without the fence that models like to put around it; without words before and after."""
+    yield text
+    if fence := re.search(r"```[^\S\n]*\w*\n(.*?)```", text, re.DOTALL):
+        yield fence[1]
+    starts = [place for place in (text.find("{"), text.find("[")) if place >= 0]
+    ends = max(text.rfind("}"), text.rfind("]"))
+    if starts and ends > min(starts):
+        yield text[min(starts) : ends + 1]
 
 
 def _references(schema: Any) -> Iterator[str]:

@@ -98,6 +98,8 @@ _IN_ANY_VERSION = (
     "HostSays",
     "Prompt.turn=t1b",
     "Prompt.attachments=(Image(media_type='image/gif', data='R0lG', blob=''),)",
+    "Prompt.turn=t1c",
+    "Prompt.schema",
     "Steer",
     "Answer.verdict=cancelled",
     "Cancel.what",

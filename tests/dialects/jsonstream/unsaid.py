@@ -85,6 +85,8 @@ _IN_ANY_VERSION = (
     "Prompt.verbatim",
     "Prompt.turn=t1b",
     "Prompt.attachments=(Image(media_type='image/gif', data='R0lG', blob=''),)",
+    "Prompt.turn=t1c",
+    "Prompt.schema",
     "Steer",
     "Answer.interrupt",
     "Answer.args",

@@ -79,6 +79,8 @@ _IN_ANY_VERSION = (
     "Prompt.text",
     "Prompt.attachments=(File(path='/a.png'),)",
     "Prompt.verbatim",
+    "Prompt.turn=t1c",
+    "Prompt.schema",
     "Steer",
     "Answer.always.kind",
     "Answer.always.value",

@@ -103,7 +103,7 @@ class TurnLoop:
         self._pause: asyncio.Timeout | None = None
         """How long another attempt may take, while there is one."""
         self._given_up = False
-        self._form = open_form(agent)
+        self._form = open_form(agent, prompt.schema if prompt else {})
 
     async def run(self) -> e.TurnEnded:
         """Run the turn to its end, whatever happens, and return its terminal event."""
@@ -207,6 +207,8 @@ class TurnLoop:
         if form is None:
             return bool(reply.calls)
         form.check()
+        if not form.answered and reply.stop == "end":
+            form.read(reply.text)
         if not form.answered and reply.stop == "end":
             self._add(form.remind())
         return not form.answered and reply.stop in ("end", "calls")

@@ -67,6 +67,11 @@ class StreamedReply:
         return [block for block in self._content if isinstance(block, ToolCall)]
 
     @property
+    def text(self) -> str:
+        """All texts of the reply, one after the other."""
+        return "".join(block.text for block in self._content if isinstance(block, Text))
+
+    @property
     def size(self) -> int:
         """Characters of text and thinking so far."""
         return self._ended_size + self._open.tell()

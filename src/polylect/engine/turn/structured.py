@@ -1,9 +1,10 @@
-"""Answers that have to match a JSON Schema (the setting `json_schema`).
+"""Answers that have to match a JSON Schema: that of the prompt, or the setting `json_schema`.
 
-The model answers by calling the tool `StructuredOutput`. An answer that does not match is sent back, a few times. Only
-the main agent's turns have the tool.
+The model answers by calling the tool `StructuredOutput`; a text that is such an answer counts too. One that does not
+match is sent back, a few times. Only the main agent's turns have the tool.
 """
 
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
@@ -62,6 +63,13 @@ class StructuredOutput:
         self.answered, self.value = True, args
         return ToolReturn(_TAKEN)
 
+    def read(self, text: str) -> None:
+        """Take what the model has written as its answer, if it is one."""
+        with suppress(ValueError):
+            value = json_schema.value_in(text)
+            if isinstance(value, dict) and not self._faults(value):
+                self.answered, self.value = True, value
+
     def remind(self) -> str:
         """The text for a model that ends without an answer. Raises NoAnswer after too many attempts."""
         self.tries += 1
@@ -79,11 +87,14 @@ class StructuredOutput:
         )
 
 
-def open_form(agent: Agent) -> StructuredOutput | None:
-    """Add the tool for the turn that begins if its answer needs a form, and remove that of the last turn."""
+def open_form(agent: Agent, schema: dict[str, Any]) -> StructuredOutput | None:
+    """Add the tool for the turn that begins if its answer needs a form, and remove that of the last turn.
+
+    `schema` is that of the prompt; without one, the setting counts.
+    """
     if agent.parent is not None:
         return None
-    schema, before = agent.settings.json_schema, agent.tools.pop(NAME, None)
+    schema, before = schema or agent.settings.json_schema, agent.tools.pop(NAME, None)
     form = StructuredOutput(schema) if schema else None
     if form is not None:
         agent.tools[NAME] = form

@@ -38,6 +38,8 @@ class HostSide(HostCodec):
     stream, after   of the last event that this host has seen: it attaches, and gets all that followed
     """
 
+    carries_schemas = True
+
     def __init__(
         self,
         env: Env,
