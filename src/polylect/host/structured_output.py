@@ -72,7 +72,7 @@ async def ask_for_value(
 def _fitting(shape: "Shape", death: Callable[[], EngineDied], result: Result) -> Result:
     """The result of an engine that holds to schemas itself."""
     if result.failure and result.failure.code == "structured_output":
-        raise SchemaNotMet(f"the answer does not fit its schema: {result.failure.message}", result)
+        raise SchemaNotMet(f"{result.failure.message}; the last was {result.text[-200:]!r}", result)
     if why := shape.fault(_checked_end(death, result)):
         raise SchemaNotMet(f"the answer does not fit its schema: {why}", result)
     return result

@@ -213,7 +213,7 @@ def test_denials_are_those_of_all_attempts_to_fit_a_schema(place: Place, tmp_pat
     result = json.loads(ran.stdout)
     assert ran.returncode == 5
     assert len(result["denials"]) == ran.stderr.count("denied: Write") > 1
-    assert result["error"] == "the answer is not JSON: 'done'"
+    assert result["error"] == "no answer that fits the schema after 5 attempts; the last was 'done'"
 
 
 def test_a_result_can_be_json_and_every_event_a_line(place: Place) -> None:

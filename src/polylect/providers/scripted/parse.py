@@ -116,6 +116,8 @@ class When(Struct, frozen=True, forbid_unknown_fields=True):
     system: str | Pattern | None = None
     history: str | Pattern | None = None
     model: str | Pattern | None = None
+    tool: str | Pattern | None = None
+    """The name of a tool that the model may call."""
     turn: int | tuple[int, ...] = ()
     step: int | tuple[int, ...] = ()
     result: str | ResultPattern | None = None

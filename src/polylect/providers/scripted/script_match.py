@@ -122,6 +122,7 @@ def _texts_hold(when: When, position: ScriptPosition) -> dict[str, str] | None:
         (when.system, request.system),
         (when.model, request.model),
         (when.history, history),
+        (when.tool, "\n".join(tool.name for tool in request.tools)),
     ):
         matched = {} if pattern is None else _find(pattern, text)
         if matched is None:
