@@ -226,6 +226,17 @@ def test_a_family_name_means_a_model_of_it() -> None:
     assert claude(ANTHROPIC_MODEL="own")["usual_model"] == "own"
 
 
+def test_several_models_may_be_named_for_when_one_fails() -> None:
+    assert claude("--fallback-model", "own, other")["fallbacks"] == ["anthropic:own", "anthropic:other"]
+
+
+@pytest.mark.parametrize("mode", ["manual", "auto", "default"])
+def test_three_words_mean_that_people_are_asked(mode: str) -> None:
+    assert claude("--permission-mode", mode)["approval_mode"] == "default"
+    settings = json.dumps({"permissions": {"defaultMode": mode}})
+    assert claude("--settings", settings)["approval_mode"] == "default"
+
+
 def test_thinking_has_three_flags_and_one_meaning() -> None:
     assert claude("--thinking", "adaptive")["thinking"] == "enabled"
     assert claude("--thinking", "disabled")["thinking"] == "disabled"

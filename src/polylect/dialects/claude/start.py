@@ -69,7 +69,7 @@ _FLAGS: Flags = {
     "--resume-session-at": ("text", "resume_at"),
     "--no-session-persistence": ("switch", "no_session"),
     "--name": ("text", "name"),
-    # Accepted and noted: there is nothing here that they could switch.
+    # Accepted with a note on standard error: they have no effect here.
     **dict.fromkeys(("--session-mirror", "--restricted", "--brief", "--safe-mode"), ("switch", "ignored")),
     **dict.fromkeys(("--disable-slash-commands", "--include-hook-events"), ("switch", "ignored")),
     **dict.fromkeys(("--plugin-dir", "--plugin-url", "--betas", "--file"), ("text", "ignored")),
@@ -77,7 +77,7 @@ _FLAGS: Flags = {
     **dict.fromkeys(("--worktree", "--from-pr", "--remote-control", "--teleport", "--tmux"), ("optional", "ignored")),
     **dict.fromkeys(("--bg", "--background", "--cloud", "--desktop"), ("switch", "ignored")),
     **dict.fromkeys(("--autocompact", "--environment"), ("text", "ignored")),
-    # Accepted without a word: SDKs send these as a matter of course, and nothing here would be other without them.
+    # Accepted silently: SDKs send these at every start, and they change nothing here.
     **dict.fromkeys(("--allow-dangerously-skip-permissions", "--bare"), ("switch", "needless")),
     **dict.fromkeys(("--ide", "--chrome", "--no-chrome", "--ax-screen-reader"), ("switch", "needless")),
     **dict.fromkeys(("--exclude-dynamic-system-prompt-sections",), ("switch", "needless")),
@@ -103,11 +103,11 @@ _MODES = tuple(sorted(OUR_MODES))
 _OUTPUTS = ("text", "json", "stream-json")
 _KEY = "ANTHROPIC_API_KEY"
 _SILENCE = 1.0
-"""Seconds for which something on stdin is waited for, beside a prompt."""
+"""Seconds to wait for something on stdin if there is a prompt already."""
 
 
 def options(words: list[str], program: str, env: dict[str, str]) -> Options:
-    """The settings that these words ask for. Raises UsageError, whose text says what would be right."""
+    """The settings of a command line. Raises UsageError, which says what would be right."""
     options, rest = parse(words, _FLAGS, _SHORT)
     options.pop("needless", None)
     flag_settings, files = _read_flag_settings(options), _read_files(options, env)
@@ -142,7 +142,7 @@ def options(words: list[str], program: str, env: dict[str, str]) -> Options:
 
 
 def _from_environment(env: dict[str, str], flags: Options) -> Options:
-    """The settings of variables; --thinking and --max-thinking-tokens replace all that one says about thinking."""
+    """The settings of variables, without those about thinking if a flag is about thinking."""
     options = environment_settings(env)
     if "thinking" in flags or "max_thinking_tokens" in flags:
         options = {name: value for name, value in options.items() if not name.startswith("thinking")}
@@ -171,7 +171,7 @@ def _choose_form(options: Options, rest: list[str]) -> None:
 
 
 def prepare(options: Options) -> None:
-    """Where prompts do not come as lines there is one, on the command line, on stdin or on both. Raises UsageError."""
+    """Read the prompt, unless prompts come as lines: from the command line, from stdin or both. Raises UsageError."""
     if options["input_format"] != "text":
         return
     prompt = str(options.get("prompt") or "")
@@ -182,7 +182,7 @@ def prepare(options: Options) -> None:
 
 
 def _piped(*, wait: bool) -> str:
-    """All of stdin, but for a terminal, and for one that stays silent beside a prompt: nobody waits for that."""
+    """The text on stdin. It is empty for a terminal and, unless `wait`, if nothing comes within `_SILENCE` seconds."""
     import select  # only where there is a prompt on the command line
 
     if os.isatty(0) or not (wait or select.select([0], [], [], _SILENCE)[0]):
@@ -198,8 +198,8 @@ def _choose_model(options: Options, env: dict[str, str]) -> None:
         options["model"] = full_model(str(options["model"]), env)
     if usual := env.get("ANTHROPIC_MODEL"):
         options["usual_model"] = full_model(usual, env)
-    if fallback := options.pop("fallback_model", ""):
-        options |= {"chain_enabled": True, "fallbacks": [f"anthropic:{full_model(str(fallback), env)}"]}
+    if names := [name.strip() for name in str(options.pop("fallback_model", "")).split(",") if name.strip()]:
+        options |= {"chain_enabled": True, "fallbacks": [f"anthropic:{full_model(name, env)}" for name in names]}
     tokens, thinking = options.pop("max_thinking_tokens", None), options.pop("thinking", None)
     if thinking not in (None, "adaptive", "enabled", "disabled"):
         raise UsageError(f"--thinking {thinking}: choose adaptive, enabled or disabled")
@@ -223,7 +223,7 @@ def _check_limits(options: Options) -> None:
 
 
 def _choose_prompt(options: Options) -> None:
-    """All words for the model, in one: ours come first in any case."""
+    """Join all texts for the system prompt. Our own comes before them."""
     parts = [str(options.pop("system_prompt", ""))]
     for name in ("system_prompt_file", "append_system_prompt_file"):
         if path := options.pop(name, ""):
@@ -255,7 +255,7 @@ def _choose_rights(options: Options) -> None:
 
 
 def _rules(texts: object) -> list[str]:
-    """Parted by commas or blanks outside parentheses."""
+    """Split rules at commas and blanks outside parentheses."""
     assert isinstance(texts, list)
     if not any(texts):
         return []
@@ -298,22 +298,15 @@ def version(program: str) -> str:
 
 
 def refusal(message: str, options: Options, session: str, *, ready: bool) -> bytes:
-    """The result of a conversation that could not be begun. Where text is asked for, that is nothing."""
+    """The result line of a conversation that could not begin; empty if the output is text."""
     if not ready and options.get("output_format") == "text":
         return b""
     import json  # only where something is broken
 
-    counts = {
-        "duration_ms": 0,
-        "duration_api_ms": 0,
-        "num_turns": 0,
-        "total_cost_usd": 0,
-        "usage": {},
-        "modelUsage": {},
-    }
-    result = {"type": "result", "subtype": "error_during_execution", "is_error": True, **counts}
-    rest = {"permission_denials": [], "errors": [message], "session_id": session, "uuid": new_id()}
-    return json.dumps({**result, **rest}).encode() + b"\n"
+    result = {"type": "result", "subtype": "error_during_execution", "is_error": True, "errors": [message]}
+    counts = dict.fromkeys(("duration_ms", "duration_api_ms", "num_turns", "total_cost_usd"), 0)
+    rest = {"usage": {}, "modelUsage": {}, "permission_denials": [], "session_id": session, "uuid": new_id()}
+    return json.dumps({**result, **counts, **rest}).encode() + b"\n"
 
 
 def _is_uuid(text: str) -> bool:
@@ -322,7 +315,7 @@ def _is_uuid(text: str) -> bool:
 
 
 def _object(flag: str, text: str) -> dict[str, object]:
-    """JSON in the flag itself, or in a file that it names."""
+    """The object that a flag has as JSON, or that is in the file it names. Raises UsageError."""
     import json  # only where a flag holds some
 
     try:
@@ -339,7 +332,7 @@ def _object(flag: str, text: str) -> dict[str, object]:
 
 
 def _servers(places: object) -> dict[str, object]:
-    """`{"mcpServers": {"name": {...}}}`, in the terms of our own configuration."""
+    """The servers of `{"mcpServers": {"name": {...}}}`, as our own settings have them."""
     assert isinstance(places, list)
     servers: dict[str, object] = {}
     for text in places:
@@ -410,7 +403,7 @@ def ready(values: Options, session: str) -> bytes:
 
 
 def codec_options(values: Options, env: dict[str, str], session: str) -> Options:
-    """What its wire has to know of the start; see dialects/claude/engine/codec.py."""
+    """The options of `EngineSide` (engine/codec.py) for this start."""
     switches = ("partial", "replay", "forward_agents", "prompts")
     state_events = is_on(env, "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS")
     from polylect.dialects.claude.start_lines import line_id  # the engine, which is there by now
@@ -433,7 +426,7 @@ def codec_options(values: Options, env: dict[str, str], session: str) -> Options
 
 
 def _max_output(model: str, own: object) -> int:
-    """Asked at the end of a turn."""
+    """The most output tokens of a model, 0 if unknown. Called at the end of a turn, so its import delays no start."""
     from polylect.providers.models import Catalogue
 
     return Catalogue(own if isinstance(own, dict) else None).row(model).max_output

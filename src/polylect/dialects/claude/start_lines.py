@@ -1,10 +1,11 @@
-"""Lines of Claude's wire that can be found again in a session's log (--resume-session-at).
+"""Finds the message that `--resume-session-at UUID` names in a session's log, and ends the conversation there.
 
-What a model says is told in lines of which each has an id. That id is worked out from the turn, the number of the line
-in it and how its words begin, so nothing has to be written down to find it again.
+The uuid of an `assistant` line is computed from its turn, its number in the turn and the beginning of its text
+(`line_id`). So the log does not have to store it: `go_back` computes the uuids again and compares.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -22,7 +23,7 @@ _BEGINNING = 64
 
 
 def line_id(turn: str, number: int, words: str) -> str:
-    """In the form of a UUID. (A real hash would be OpenSSL: 3 ms and 2 MiB.)"""
+    """The uuid of a line. (A real hash would load OpenSSL: 3 ms and 2 MiB.)"""
     parts = (_number(turn), number, _number(words[:_BEGINNING]))
     text = f"{sum(factor * one for factor, one in zip(_FACTORS, parts, strict=True)) % _PRIME:032x}"
     return f"{text[:8]}-{text[8:12]}-5{text[13:16]}-8{text[17:20]}-{text[20:]}"
@@ -33,7 +34,7 @@ def _number(text: str) -> int:
 
 
 def go_back(store: FileStore, line: str) -> None:
-    """The conversation ends with this line of the model's, and what is said from now on follows it.
+    """End the conversation with this line of the model. What is said from now on follows it.
 
     Raises SessionError if there is no such line.
     """
@@ -47,30 +48,29 @@ def go_back(store: FileStore, line: str) -> None:
 
 
 def _find(entries: Sequence[Entry], line: str) -> tuple[Entry, int]:
-    """The entry that holds it, and how many blocks that has up to it; the last one if a turn has come again."""
-    numbers: dict[str, int] = {}
-    match: tuple[Entry, int] | None = None
+    """The entry that has the line, and how many of its blocks end with it. Of a repeated turn the last one counts."""
+    matches = [(entry, blocks) for entry, blocks, id in _line_ids(entries) if id == line]
+    if not matches:
+        advice = "take the uuid of one of its assistant messages"
+        raise SessionError(f"--resume-session-at: there is no message {line!r} in this session: {advice}")
+    return matches[-1]
+
+
+def _line_ids(entries: Sequence[Entry]) -> Iterator[tuple[Entry, int, str]]:
+    """For each line of the model: its entry, the number of blocks up to it, and its uuid."""
+    numbers: Counter[str] = Counter()
     for entry in entries:
         match entry.body:
             case TurnOpened(turn):
                 numbers[turn] = 0
             case MessageAdded(Message("assistant", content), turn):
-                for place, block in enumerate(content, 1):
-                    for words in _lines(block):
-                        number = numbers.get(turn, 0)
-                        if line_id(turn, number, words) == line:
-                            match = entry, place
-                        numbers[turn] = number + 1
-    if match:
-        return match
-    fault = (
-        f"there is no message {line!r} in this session: it takes the uuid of an assistant message that was told here"
-    )
-    raise SessionError(f"--resume-session-at: {fault}")
+                for blocks, text in ((at, text) for at, block in enumerate(content, 1) for text in _lines(block)):
+                    yield entry, blocks, line_id(turn, numbers[turn], text)
+                    numbers[turn] += 1
 
 
 def _lines(block: Block) -> list[str]:
-    """How the lines begin in which it was told."""
+    """The texts of the lines in which a block was written, as `line_id` gets them."""
     match block:
         case ToolCall(call):
             return [call]
@@ -82,6 +82,6 @@ def _lines(block: Block) -> list[str]:
 
 
 def _shortened(message: Message, content: tuple[Block, ...]) -> Message:
-    """What it cost is counted where it stands in full."""
+    """The message with only these blocks. It has no usage: the whole message in the log is counted."""
     calls = any(isinstance(block, ToolCall) for block in content)
     return replace(message, content=content, stop="calls" if calls else "end", usage=None)

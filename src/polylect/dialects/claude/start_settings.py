@@ -84,7 +84,7 @@ def _read(place: str, settings: dict[str, object], env: dict[str, str]) -> tuple
         raise UsageError(f"{place}: {error}") from None
     if (mode := values.get("approval_mode", "default")) not in OUR_MODES:
         raise UsageError(f"{place}: defaultMode {mode}: choose one of {', '.join(sorted(OUR_MODES))}")
-    if mode == "auto":
+    if mode in ("manual", "auto"):
         values["approval_mode"] = "default"
     if "model" in values:
         values["model"] = full_model(str(values["model"]), env)
