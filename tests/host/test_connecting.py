@@ -10,6 +10,7 @@ import pytest
 
 from engine_process import PATIENCE
 from polylect.host import Limits, connect
+from polylect.host.limits import dollars
 from polylect.host.process import _below, _processes
 
 BROKEN = str(Path(__file__).parent / "broken_engine.py")
@@ -27,7 +28,10 @@ BROKEN = str(Path(__file__).parent / "broken_engine.py")
         (["my-engine"], {"dialect": "omp", "version": "99"}, "there are 13, 18, pi"),
         ("polylect-jsonstream", {"version": "99"}, r"there are 0\.2\.0, 0\.1\.0"),
         ("polylect", {"mode": "yolo"}, "its modes are default"),
-        ("polylect", {"modle": "x"}, "it takes model"),
+        ("polylect", {"modle": "x"}, "connect has no argument 'modle', did you mean mode or model"),
+        ("claude", {"limit": 5}, "connect has no argument 'limit', did you mean limits"),
+        ("polylect", {"colour": "x"}, "it takes model"),
+        (lambda: None, {"resume": "x"}, "a function makes this engine: tell it resume there"),
         ("polylect", {"limits": 5}, r"Limits\("),
         ("pi", {"mode": "plan"}, "pi has no modes"),
         ("omp", {"mode": "plan"}, "its modes are default, auto_edit, force"),
@@ -38,6 +42,11 @@ BROKEN = str(Path(__file__).parent / "broken_engine.py")
 def test_what_makes_no_sense_is_refused_at_once(engine: Any, wishes: dict[str, Any], why: str) -> None:
     with pytest.raises((TypeError, ValueError, LookupError), match=why):
         connect(engine, **wishes)
+
+
+def test_money_is_shown_in_cents_and_smaller_parts_where_there_are_any() -> None:
+    amounts = (0.15 + 0.3 + 0.15, 5, 0.0225, 0.00001)
+    assert [dollars(amount) for amount in amounts] == ["$0.60", "$5.00", "$0.0225", "$1e-05"]
 
 
 def test_a_mode_that_an_engine_has_no_flag_for_is_told_when_it_listens(

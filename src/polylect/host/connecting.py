@@ -5,7 +5,7 @@ when the engine starts.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from polylect import plug
@@ -76,8 +76,8 @@ def connect(
     Raises:
         UnknownEngine: There is no engine of this name.
         UnknownName: There is no such dialect.
-        InvalidValue: The engine has no flag for a wish, the dialect has no such version, or a command line comes
-            without a dialect or with wishes.
+        InvalidValue: The engine has no flag for a wish, the dialect has no such version, a command line comes without
+            a dialect, or a command line or a function comes with wishes.
         InvalidType: An argument has the wrong type.
     """
     checked(limits)
@@ -89,6 +89,8 @@ def connect(
         "allow_unpriced": allow_unpriced,
     }
     if callable(engine):
+        if wishes:
+            raise InvalidValue(f"a function makes this engine: tell it {', '.join(wishes)} there")
         make = engine
         return Agent(lambda session, memory: make(), **how)
     if not engine or not isinstance(engine, Sequence):
@@ -113,6 +115,7 @@ def connect(
             name=os.path.basename(words[0]),
         )
     one = engine_registry.engine_spec(engine)
+    _check_spelling(wishes)
     wishes = engine_registry.absolute_paths(wishes)
     if wishes.get("mode") and "mode" not in one.flags:  # then it is told once it listens
         engine_registry.mode_of(one, mode := str(wishes.pop("mode")))
@@ -130,6 +133,17 @@ def connect(
     how |= {"resumed": bool(wishes.get("resume")), "session": _named_session(wishes), "names": names}
     kept = {kind for kind, wish in (("cost", "max_cost"), ("tokens", "max_tokens")) if wishes.get(wish)}
     return Agent(link, **how, told=told, name=one.name, kept=kept)
+
+
+def _check_spelling(wishes: Collection[str]) -> None:
+    """Raises InvalidValue for a wish that no engine has a flag for, if a word that there is looks like it."""
+    known = {wish for each in engine_registry.ENGINES.values() for wish in each.flags}
+    for wish in wishes:
+        if wish not in known:
+            from difflib import get_close_matches  # only for mistakes: it takes some milliseconds
+
+            if near := get_close_matches(wish, [*known, *(connect.__kwdefaults__ or ())], 2):
+                raise InvalidValue(f"connect has no argument {wish!r}, did you mean {' or '.join(near)}?")
 
 
 def _named_session(wishes: Mapping[str, Any]) -> str:

@@ -55,6 +55,13 @@ def untold(limits: Limits, told: Collection[str], engine: str) -> Iterator[str]:
         yield f"{engine} tells the cost of a turn only at its end, so a limit in dollars is noticed only then"
 
 
+def dollars(amount: float) -> str:
+    """Returns an amount of money for people: cents, and smaller parts where there are any."""
+    if 0 < amount < 0.0001:
+        return f"${amount:g}"
+    return f"${amount:.2f}" if round(amount, 4) == round(amount, 2) else f"${amount:.4f}"
+
+
 def describe(passed: BudgetExceeded) -> str:
     """Which limit was passed, in words for people and without a full stop."""
     match passed.reason:

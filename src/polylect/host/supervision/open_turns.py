@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from polylect.host.backlog import Backlog
 from polylect.host.errors import EngineDied, TimedOut
-from polylect.host.limits import Limits, describe
+from polylect.host.limits import Limits, describe, dollars
 from polylect.host.results import Result, update
 from polylect.vocab import events
 from polylect.vocab.commands import Prompt
@@ -185,7 +185,7 @@ class OpenTurn:
     def _over(self, spent: Usage) -> events.BudgetExceeded | None:
         limits = self._limits
         if limits.cost and spent.cost is not None and spent.cost > limits.cost:
-            return events.BudgetExceeded("cost", f"${spent.cost:.4f}", f"${limits.cost:g}", turn=self.id)
+            return events.BudgetExceeded("cost", dollars(spent.cost), dollars(limits.cost), turn=self.id)
         if limits.tokens and spent.tokens > limits.tokens:
             return events.BudgetExceeded("tokens", str(spent.tokens), str(limits.tokens), turn=self.id)
         return None
