@@ -77,6 +77,16 @@ NEWER = (
     {"type": "turn_ended", "reason": "end", "usage": {"input": 3, "audio": 5}},
     {"type": "turn_ended", "reason": "end", "usage": {"audio": 5}},
     {"type": "ask", "ask": "1", "options": [{"id": "1", "label": "x"}, {"id": "2", "label": "y", "key": "k"}]},
+    {"type": "turn_ended", "reason": "tired"},
+    {"type": "turn_ended", "reason": "tired", "failure": {"code": "c", "message": "m", "owner": "nobody"}, "new": 1},
+    {"type": "plan_changed", "items": [{"text": "a"}, {"text": "b", "status": "resting", "priority": "none"}]},
+    {"type": "block_ended", "block": {"type": "tool_result", "call": "c", "name": "n", "output": "", "outcome": "odd"}},
+    {
+        "type": "reply",
+        "ref": "1",
+        "data": [{"name": "a"}, {"name": "b", "status": "ill"}],
+        "data_type": "server_card[]",
+    },
     {"type": "reply", "ref": "1", "data": {"a": 1}, "data_type": "something_new"},
     {"type": "reply", "ref": "1", "data": {"session": "s", "weather": "fine"}, "data_type": "state"},
 )
@@ -102,6 +112,14 @@ def test_types_of_a_newer_version_are_kept_with_their_text() -> None:
     assert Command.from_json(command) == UnknownCommand("water", command.encode(), ref="1")
 
 
+def test_a_word_that_is_not_known_is_kept_in_an_event_and_refused_in_a_command() -> None:
+    event = Event.from_json('{"type":"turn_ended","reason":"tired","failure":{"code":"c","message":"m","owner":"us"}}')
+    assert isinstance(event, TurnEnded)
+    assert (event.reason, event.failure and event.failure.owner) == ("tired", "us")
+    with pytest.raises(ValueError, match="cancel: what: 'all' is none of turn, retry"):
+        Command.from_json('{"type":"cancel","what":"all"}')
+
+
 def test_a_lone_surrogate_survives() -> None:
     event = TextDelta("half \ud83d of it")
     assert Event.from_json(event.to_json()) == event
@@ -114,10 +132,9 @@ def test_a_lone_surrogate_survives() -> None:
         ("{", "Expecting property name"),
         ('{"text":"x"}', 'the object has no "type"'),
         ('{"type":7}', 'the object has no "type"'),
-        ('{"type":"text_delta"}', "text_delta: Object missing required field `text`"),
-        ('{"type":"text_delta","text":7}', r"text_delta: Expected `str`, got `int` - at `\$.text`"),
-        ('{"type":"turn_ended","reason":"tired"}', "turn_ended: Invalid enum value 'tired'"),
-        ('{"type":"reply","ref":"1","data":7,"data_type":"state"}', "reply: Expected `object`, got `int`"),
+        ('{"type":"text_delta"}', "text_delta: the field text is missing"),
+        ('{"type":"text_delta","text":7}', "text_delta: text: expected a string, got a whole number"),
+        ('{"type":"reply","ref":"1","data":7,"data_type":"state"}', "reply: expected an object, got a whole number"),
         ('{"type":"settled","unknown_fields":{}}', '"unknown_fields" is not a field on the wire'),
     ],
 )

@@ -6,28 +6,32 @@ the type: `data_type` beside `Reply.data`, `value_type` beside `SettingChanged.v
 in snake case (`state`), with `[]` for a tuple of them (`model_card[]`), or `[]` alone for a tuple of plain JSON.
 
 What a newer version has added is not lost either: an object of a type that is not known here becomes `UnknownEvent` or
-`UnknownCommand` with its text, and fields that are not known here stand in `unknown_fields` and are written again.
+`UnknownCommand` with its text, fields that are not known here stand in `unknown_fields` and are written again, and a
+field of an event keeps a word that its type does not list. In a command such a word is a mistake of the host.
 """
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from polylect.vocab import answers, content
 from polylect.vocab.commands import Command, UnknownCommand
 from polylect.vocab.events import Event, Reply, SettingChanged, UnknownEvent
 from polylect.vocab.item import Item
+from polylect.vocab.json_words import misfit
 
 Fields = dict[str, Any]
 Kind = TypeVar("Kind", bound=Item)
 
 ANY_TYPE: dict[type, tuple[str, str]] = {Reply: ("data", "data_type"), SettingChanged: ("value", "value_type")}
 """The fields that hold values of several types, and the keys that name the type."""
+_NO_WORD = r"(?s)Invalid enum value '.*' - at `\$(.*)`"
+"""What msgspec says, with the place."""
 
 
 def _by_tag(base: type[Kind]) -> dict[str, type[Kind]]:
@@ -111,7 +115,7 @@ def command_from(fields: Fields, raw: bytes) -> Command:
 def _kind(fields: Fields) -> str:
     kind = fields.get("type")
     if not isinstance(kind, str) or not kind:
-        raise ValueError('the object has no "type", a text that names the command or the event')
+        raise ValueError('the object has no "type" that is a string')
     return kind
 
 
@@ -119,17 +123,66 @@ def _convert(fields: Fields, kind: type[Kind]) -> Kind:
     if "unknown_fields" in fields:
         raise ValueError('"unknown_fields" is not a field on the wire')
     try:
-        item = msgspec.convert(fields, kind)
+        item: Kind = _with_any_words(fields, kind) if issubclass(kind, Event) else msgspec.convert(fields, kind)
         used = {"type"}
         if names := ANY_TYPE.get(kind):
             field, key = names
             if (value_type := _value_type(fields.get(key))) is not None:
                 used.add(key)
-                item = replace(item, **{field: msgspec.convert(fields.get(field), value_type)})
+                item = replace(item, **{field: _with_any_words(fields.get(field), value_type)})
     except msgspec.ValidationError as error:
-        raise ValueError(f"{fields['type']}: {error}") from None
+        raise ValueError(f"{fields['type']}: {misfit(error, kind)}") from None
     unknown = _unknown(item, {name: value for name, value in fields.items() if name not in used})
     return replace(item, unknown_fields=unknown) if unknown else item
+
+
+# Words that are not known here, as in `{"type": "turn_ended", "reason": "paused"}`.
+
+
+def _with_any_words(value: Any, kind: Any) -> Any:
+    """The event or answer that the JSON `value` is, with words as they were sent. Raises ValidationError."""
+    words: dict[tuple[str | int, ...], str] = {}
+    while True:
+        try:
+            item = msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            path = _path(str(error))
+            if path in words or not (known := _a_word(msgspec.inspect.type_info(kind), path)):
+                raise
+            value = value if words else json.loads(json.dumps(value))  # a copy
+            holder = _at(value, path[:-1])
+            words[path], holder[path[-1]] = holder[path[-1]], known
+        else:
+            for (*place, name), word in words.items():
+                force_setattr(_at(item, place), str(name), word)
+            return item
+
+
+def _path(error: str) -> tuple[str | int, ...]:
+    """Where the word is that msgspec refuses: `$.items[1].status` is items, 1, status. Empty for other errors."""
+    found = re.fullmatch(_NO_WORD, error)
+    steps = re.findall(r"\.(\w+)|\[(\d+)\]", found[1]) if found else ()
+    return tuple(int(index) if index else name for name, index in steps)
+
+
+def _a_word(info: msgspec.inspect.Type, path: Sequence[str | int]) -> str:
+    """A word that the field at the end of the path can have; empty if there is none."""
+    match info, path:
+        case msgspec.inspect.UnionType(types=types), _:
+            return next(filter(None, (_a_word(one, path) for one in types)), "")
+        case msgspec.inspect.StructType(fields=fields), [name, *rest]:
+            return next((_a_word(field.type, rest) for field in fields if field.encode_name == name), "")
+        case msgspec.inspect.VarTupleType(item_type=item), [int(), *rest]:
+            return _a_word(item, rest)
+        case msgspec.inspect.LiteralType(values=values), []:
+            return str(values[0])
+    return ""
+
+
+def _at(value: Any, path: Iterable[str | int]) -> Any:
+    for step in path:
+        value = getattr(value, str(step)) if isinstance(value, Struct) else value[step]
+    return value
 
 
 def _type_name(value: Any) -> str:

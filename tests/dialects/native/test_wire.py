@@ -106,9 +106,9 @@ def test_a_host_that_attaches_again_gets_every_event_once() -> None:
     ("fields", "code", "words"),
     [
         ({"after": 0}, "", ""),
-        ({"after": 9}, "not_kept", "only the events 1 to 1 are kept"),
-        ({"after": 1, "stream": "other"}, "other_stream", "belong to 'id-1'"),
-        ({"after": "x"}, "malformed", "attach: Expected `int`"),
+        ({"after": 9}, "not_kept", "the events 1 to 1 are kept, not all after 9. Attach after 0 for those"),
+        ({"after": 1, "stream": "other"}, "other_stream", "this one has the stream 'id-1'. Attach after 0"),
+        ({"after": "x"}, "malformed", "attach: after: expected a whole number, got a string"),
     ],
 )
 def test_attaching_to_what_is_not_there_is_refused(fields: dict[str, Any], code: str, words: str) -> None:
@@ -146,9 +146,12 @@ def test_ping_is_answered_by_the_codec() -> None:
         (b"nonsense", "Invalid command: invalid JSON: Expecting value at character 0. Send one JSON object"),
         (b"[1]", "Invalid command: expected a JSON object. Send one JSON object"),
         (b'{"text":"x"}', 'Invalid command: the object has no "type"'),
-        (b'{"type":"prompt","turn":"t"}', "Invalid command: prompt: Object missing required field `text`"),
+        (b'{"type":"prompt","turn":"t"}', "Invalid command: prompt: the field text is missing"),
         (b'{"type":"prompt","turn":"t","text":"a","text":"b"}', "Invalid command: the key 'text' appears twice"),
-        (b'{"type":"cancel","what":"everything"}', "Invalid command: cancel: Invalid enum value 'everything'"),
+        (
+            b'{"type":"cancel","what":"everything"}',
+            "Invalid command: cancel: what: 'everything' is none of turn, retry, ",
+        ),
         (b'\xff{"type":"ping"}', "Invalid command: invalid UTF-8 at byte 0"),
     ],
 )
@@ -178,6 +181,29 @@ def test_an_unknown_command_is_answered_here_only_if_nobody_else_can() -> None:
     assert [type(command) for command in send(side, type="promt")] == [UnknownCommand]
     message = "Unknown command type: promt. Did you mean prompt?"
     assert [line["failure"]["message"] for line in lines(side)] == [message]
+    side.send(Reply("r1", failure=Failure("unknown_command", "Unknown command type: promt", "host")))
+    assert [line["failure"]["message"] for line in lines(side)] == [message]
+    send(side, type="weather", ref="r2")
+    side.send(Reply("r2", "sunny"))
+    assert lines(side) == [{"seq": 4, "type": "reply", "ref": "r2", "data": "sunny"}]
+
+
+def test_an_engine_with_one_session_refuses_commands_for_others() -> None:
+    side = EngineSide(env(), several=False)
+    side.send(READY)
+    lines(side)
+    commands = send(side, type="prompt", turn="t1", text="x", session="s1")
+    commands += send(side, type="prompt", turn="t2", text="x", session="s2", ref="r")
+    commands += send(side, type="attach", session="s2")
+    side.send(SettingChanged("session", "s2"))
+    commands += send(side, type="prompt", turn="t3", text="x", session="s2")
+    assert [command.turn for command in commands] == ["t1", "t3"]
+    why = "there is no session 's2' here: leave `session` out, or name 's1'"
+    refused = {"failure": {"code": "unknown_session", "message": why, "owner": "host"}}
+    assert lines(side)[:2] == [
+        {"seq": 2, "type": "reply", "ref": "r", **refused},
+        {"seq": 3, "type": "failed", **refused},
+    ]
 
 
 def test_a_line_that_is_too_long_is_answered() -> None:

@@ -22,6 +22,7 @@ from polylect.system.tasks import TaskSet
 from polylect.vocab.commands import Hello, HostReply, HostSays
 from polylect.vocab.content import Failure, Server
 from polylect.vocab.events import CostChanged, Notice, SettingChanged
+from polylect.vocab.json_words import misfit
 from polylect.vocab.tool_names import is_reserved
 from polylect.wire.lazy_regex import pattern
 
@@ -71,6 +72,8 @@ class HostCapabilities:
         try:
             offered = msgspec.convert(command.offers, HostOffer)
             table = read_table(offered.hooks) if offered.hooks is not UNSET else None
+        except msgspec.ValidationError as error:
+            return Failure("bad_offer", f"what the host offers cannot be used: {misfit(error)}", "host")
         except ValueError as error:
             return Failure("bad_offer", f"what the host offers cannot be used: {error}", "host")
         if fault := _misnamed(offered) or self._add_tools(offered.tools):

@@ -13,23 +13,12 @@ from polylect.dialects.jsonstream.frames.table import COMMANDS, EVENTS
 from polylect.dialects.jsonstream.ready import capabilities
 from polylect.dialects.jsonstream.undocumented_commands import UNDOCUMENTED_COMMANDS
 from polylect.dialects.jsonstream.versions import FLAGS, TEXT_KEY, VERSIONS
+from polylect.vocab.json_words import misfit
 from polylect.wire.jsonl import TooLong, parse
 
 _NEWEST = VERSIONS[0]
 _COMMANDS = {**COMMANDS, _NEWEST: COMMANDS[_NEWEST] | UNDOCUMENTED_COMMANDS}
 _NOTHING_OFFERED = capabilities(_NEWEST, approval=False, modes=("default",))
-_MISSING = "Object missing required field "
-_JSON_WORDS = {
-    "Expected": "expected",
-    "|": "or",
-    "str": "a string",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "object": "an object",
-    "array": "a list",
-}
-"""Words of msgspec's messages, and what they are in JSON."""
 
 
 class Bad(msgspec.Struct, frozen=True):
@@ -86,7 +75,7 @@ def _shape(fields: dict[str, Any], types: dict[str, type[Frame]], text_key: str)
     except RecursionError:
         return Bad("nested too deeply", kind)
     except msgspec.ValidationError as error:
-        return Bad(_plain(error), kind, name if isinstance(name := fields.get("name"), str) else "")
+        return Bad(misfit(error), kind, name if isinstance(name := fields.get("name"), str) else "")
 
 
 def _fill_in(kind: str, fields: dict[str, Any], text_key: str) -> dict[str, Any]:
@@ -104,19 +93,3 @@ def _fill_in(kind: str, fields: dict[str, Any], text_key: str) -> dict[str, Any]
             return {**fields, "msg_id": fields.get("msg_id") or ""}
         case _:
             return fields
-
-
-def _plain(error: msgspec.ValidationError) -> str:
-    """msgspec's error message in the words of JSON: `msg_id: expected a string, got a whole number`."""
-    text, _, place = str(error).replace("`", "").partition(" - at ")
-    where = place.removeprefix("$.")
-    if text.startswith(_MISSING):
-        return f"the field {where + '.' if where else ''}{text.removeprefix(_MISSING)} is missing"
-    if text.startswith("Expected "):
-        text = " ".join(map(_json_word, text.split()))
-    return f"{where}: {text}" if where else text
-
-
-def _json_word(word: str) -> str:
-    bare = word.rstrip(",")
-    return _JSON_WORDS.get(bare, bare) + word[len(bare) :]

@@ -20,10 +20,12 @@ from polylect.vocab import json_form
 from polylect.vocab.commands import Command, MalformedCommand, UnknownCommand
 from polylect.vocab.content import Failure
 from polylect.vocab.events import Event, Failed, Ready, Reply, SettingChanged, TextDelta, ThinkingDelta
+from polylect.vocab.json_words import misfit
 from polylect.wire import jsonl
 
 _encode = msgspec.json.Encoder().encode
 _SEQ, _TEXT = b'{"seq":', b',"type":"text_delta","text":'
+_BY_QUERY = 'The query "messages" has the whole conversation'
 _LONG_DELTA = MAX_FRAME // 16
 """Characters of one delta. A longer one is written as several; escaped, a character has up to twelve bytes."""
 
@@ -32,13 +34,16 @@ class EngineSide(LineCodec[Command]):
     """The engine's end of one connection. `version` is 1; `max_line` the longest line that is read.
 
     The events of each session are numbered and kept by an `EventLog`. Those without a session, and those of the session
-    that `ready` named, are one.
+    that `ready` named, are one. `several`: whether there are other sessions; if not, commands for them are refused.
     """
 
     exit_code = 0
 
-    def __init__(self, env: Env, *, version: str = VERSIONS[0], max_line: int = jsonl.MAX_LINE) -> None:
+    def __init__(
+        self, env: Env, *, version: str = VERSIONS[0], max_line: int = jsonl.MAX_LINE, several: bool = True
+    ) -> None:
         super().__init__(env, max_line)
+        self._several = several
         self._stream = ""
         self._session = ""
         self._logs: defaultdict[str, EventLog] = defaultdict(EventLog)
@@ -49,6 +54,8 @@ class EngineSide(LineCodec[Command]):
         self._turn = ""
         self._tail = b"}\n"
         """The end of the line of a text of the turn `_turn`."""
+        self._unknown: dict[str, UnknownCommand] = {}
+        """Commands of unknown types that wait for their reply, by ref."""
 
     # The interface of a codec.
 
@@ -62,6 +69,8 @@ class EngineSide(LineCodec[Command]):
         else:
             if isinstance(event, SettingChanged) and event.key == "session":
                 self._session = str(event.value)
+            elif isinstance(event, Reply) and (command := self._unknown.pop(event.ref, None)) and event.failure:
+                event = msgspec.structs.replace(event, failure=_unknown_type(command))
             self._write(event)
         return []
 
@@ -145,9 +154,22 @@ class EngineSide(LineCodec[Command]):
             command = json_form.command_from(fields, line)
         except ValueError as error:
             return [self._malformed(line, str(error), fields)]
-        if isinstance(command, UnknownCommand) and not command.ref:
-            self._refuse("", _unknown(command), command.session)
+        if not self._is_known(command.session):
+            self._refuse(command.ref, self._other_session(command.session), "")
+            return []
+        if isinstance(command, UnknownCommand):
+            if command.ref:  # whoever passes it on to a newer engine answers it
+                self._unknown[command.ref] = command
+            else:
+                self._refuse("", _unknown_type(command), command.session)
         return [command]
+
+    def _is_known(self, session: str) -> bool:
+        return self._several or session in ("", self._session)
+
+    def _other_session(self, session: str) -> Failure:
+        why = f"there is no session {session!r} here: leave `session` out, or name {self._session!r}"
+        return Failure("unknown_session", why, "host")
 
     def _malformed(self, line: bytes, why: str, fields: dict[str, Any]) -> Command:
         ref, session = (text if isinstance(text := fields.get(key), str) else "" for key in ("ref", "session"))
@@ -161,23 +183,24 @@ class EngineSide(LineCodec[Command]):
     # Commands about the connection.
 
     def _handle_here(self, command: WireCommand) -> None:
-        failure = self._attach(command) if isinstance(command, Attach) else None
-        if failure or command.ref:
-            self.send(Reply(command.ref, failure=failure, session=command.session))
+        if not self._is_known(command.session):
+            self._refuse(command.ref, self._other_session(command.session), "")
+        elif failure := self._attach(command) if isinstance(command, Attach) else None:
+            self._refuse(command.ref, failure, command.session)
+        elif command.ref:
+            self.send(Reply(command.ref, session=command.session))
 
     def _attach(self, command: Attach) -> Failure | None:
         """Write again what the host has missed."""
         self._flush_texts()
         log = self._log(command.session)
         if command.stream and command.stream != self._stream:
-            how = "attach to it with after 0, or ask for the messages by a query"
-            return Failure("other_stream", f"the numbers of this engine belong to {self._stream!r}: {how}", "host")
+            why = f"the number {command.after} is of another process: this one has the stream {self._stream!r}"
+            return Failure("other_stream", f"{why}. Attach after 0. {_BY_QUERY}", "host")
         lines = log.after(command.after) if command.after else log.after(log.first - 1)
         if lines is None:
-            kept = f"only the events {log.first} to {log.last} are kept"
-            return Failure(
-                "not_kept", f"{kept}: ask for the messages by a query, then attach after one of them", "host"
-            )
+            why = f"the events {log.first} to {log.last} are kept, not all after {command.after}. Attach after 0"
+            return Failure("not_kept", f"{why} for those. {_BY_QUERY}", "host")
         self._out += lines
         return None
 
@@ -190,10 +213,10 @@ def _wire_command(fields: dict[str, Any], kind: type[WireCommand]) -> WireComman
     try:
         return msgspec.convert(fields, kind)
     except msgspec.ValidationError as error:
-        raise ValueError(f"{fields['type']}: {error}") from None
+        raise ValueError(f"{fields['type']}: {misfit(error, kind)}") from None
 
 
-def _unknown(command: UnknownCommand) -> Failure:
+def _unknown_type(command: UnknownCommand) -> Failure:
     from difflib import get_close_matches  # 3 ms, and only for hosts that misspell
 
     near = get_close_matches(command.kind[:80], (*json_form.COMMANDS, *WIRE_COMMANDS), n=1)
