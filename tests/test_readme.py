@@ -11,12 +11,14 @@ import pytest
 
 from engine_process import PATIENCE, Place, launcher
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+NATIVE = (ROOT / "docs" / "native.md").read_text(encoding="utf-8")
 
 
-def example(name: str) -> str:
-    found = re.search(rf"<!-- example: {name} -->\s*```\w*\n(.*?)```", README, re.DOTALL)
-    assert found, f"the README has no example: {name}"
+def example(name: str, page: str = README) -> str:
+    found = re.search(rf"<!-- example: {name} -->\s*```\w*\n(.*?)```", page, re.DOTALL)
+    assert found, f"the page has no example: {name}"
     return found[1]
 
 
@@ -44,6 +46,11 @@ def told(output: str) -> bool:
 
 def test_the_python_example_drives_a_whole_turn(tmp_path: Path) -> None:
     assert told(run([sys.executable, "-c", example("python")], tmp_path))
+
+
+def test_the_example_of_the_native_wire_drives_a_whole_turn(tmp_path: Path) -> None:
+    output = run([sys.executable, "-c", example("python", NATIVE)], tmp_path)
+    assert re.search(r"First I look around.*\[Glob: ok\].*\[allow [^\]]+\].*\[end\]", output, re.DOTALL)
 
 
 def test_the_example_of_the_sdk_drives_a_whole_turn(tmp_path: Path) -> None:

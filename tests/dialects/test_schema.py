@@ -1,7 +1,6 @@
 """The schemas of all wires, and the TypeScript types that are made of them."""
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +8,12 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
 from schemas import generate
 from schemas.typescript import declarations
 
 from conversations import CONVERSATIONS
 from dialects import everything
+from dialects.native_schema import valid
 from dialects.pair import DIALECTS, Pair, env
 from polylect.dialects.base import Dialect
 from polylect.dialects.native.dialect import DIALECT as NATIVE
@@ -27,7 +26,6 @@ from vocab.any_value import values_of
 FOLDER = Path(generate.__file__).parent
 ENDS = [(dialect, version) for dialect in DIALECTS for version in dialect.shapes]
 NAMES = [f"{dialect.name} {version}" for dialect, version in ENDS]
-SCHEMA = generate.schema(NATIVE, "1")
 a_few = settings(max_examples=5, deadline=None)
 Lines = list[dict[str, Any]]
 
@@ -50,30 +48,6 @@ def test_every_frame_is_in_the_schema_of_its_direction(dialect: Dialect, version
 
 
 # The schema of the native wire is all that a host author has, so it is held against what goes over the wire.
-
-
-def valid(direction: str, lines: Iterable[dict[str, Any]]) -> None:
-    """Every line is one of the frames of its type, by the schema, and has no key that the schema does not name."""
-    frames = {}
-    for option in SCHEMA["$defs"][direction]["anyOf"]:
-        part = SCHEMA["$defs"][option["$ref"].rpartition("/")[2]]
-        frames[part["properties"]["type"]["enum"][0]] = part | {"unevaluatedProperties": False}
-    for line in lines:
-        check(frames[line["type"]], line)
-        for value, name in (("data", line.get("data_type")), ("value", line.get("value_type"))):
-            if name is not None:
-                check(value_schema(name), line[value])
-
-
-def value_schema(name: str) -> dict[str, Any]:
-    """What `data_type` and `value_type` mean, as docs/native.md says."""
-    element = SCHEMA["$defs"]["values"]["properties"][name.removesuffix("[]")] if name != "[]" else {}
-    return {"type": "array", "items": element} if name.endswith("[]") else element
-
-
-def check(part: dict[str, Any], value: object) -> None:
-    validator = Draft202012Validator({**part, "$defs": SCHEMA["$defs"]})
-    assert [f"{error.json_path}: {error.message}" for error in validator.iter_errors(value)] == []
 
 
 def engine_lines(events: list[e.Event]) -> Lines:

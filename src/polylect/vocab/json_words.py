@@ -28,7 +28,12 @@ _JSON_WORDS = {
 
 
 def misfit(error: msgspec.ValidationError, kind: type[Struct] | None = None) -> str:
-    """The text of `error`. With the struct that was expected, the words that a field can have are listed."""
+    """The reason why an object is refused, as a text for people.
+
+    Args:
+        error: What msgspec says.
+        kind: The struct that was expected; with it, the words are listed that a field can have.
+    """
     text, _, place = str(error).replace("`", "").partition(" - at ")
     where = place.removeprefix("$.")
     if text.startswith(_MISSING):
