@@ -131,9 +131,16 @@ def test_commands_of_the_page_are_commands() -> None:
     valid("commands", [json.loads(one.replace("{...}", "{}")) for one in found])
 
 
-def test_a_command_for_another_session_is_refused(start: Start) -> None:
+def test_a_session_is_opened_as_the_page_says(start: Start, place: Place) -> None:
     engine = start(WRITES)
-    session = engine.until("ready")[-1]["session"]
-    refused = reply(engine, {"type": "prompt", "turn": "t1", "text": "go", "session": "another"})
-    assert refused["failure"]["code"] == "unknown_session"
-    assert "failure" not in reply(engine, {"type": "query", "what": "state", "session": session})
+    engine.until("ready")
+    (_, opening), (_, ready), (_, opened), (_, prompt) = arrows(section("Several sessions"))
+    valid("commands", [opening, prompt])
+    engine.send(prompt)
+    assert [frame["failure"]["code"] for frame in engine.until("failed")] == ["unknown_session"]
+    engine.send({**opening, "cwd": str(place.workspace)})
+    frames = engine.until("reply")
+    valid("events", frames)
+    file = str(place.folder / "state" / "sessions" / "docs" / "log.jsonl")
+    opened["data"]["file"] = file
+    assert [comparable(frame) for frame in frames] == [comparable(ready), comparable(opened)]

@@ -188,19 +188,30 @@ def test_an_unknown_command_is_answered_here_only_if_nobody_else_can() -> None:
     assert lines(side) == [{"seq": 4, "type": "reply", "ref": "r2", "data": "sunny"}]
 
 
-def test_an_engine_with_one_session_refuses_commands_for_others() -> None:
-    side = EngineSide(env(), several=False)
-    side.send(READY)
+def test_the_first_line_of_a_further_session_names_the_wire_too() -> None:
+    side = engine()
+    first, _ = lines(side), side.send(Ready("1.2", session="s2"))
+    wire = {key: first[0][key] for key in ("type", "protocol", "protocol_version", "stream")}
+    assert lines(side) == [{"seq": 1, **wire, "version": "1.2", "session": "s2"}]
+
+
+def test_a_host_tells_the_first_session_from_further_ones() -> None:
+    side, host = engine(), HostSide(env())
+    events = [Ready("1.2", session="s2"), Notice("a", session="s1"), Notice("b", session="s2"), Notice("c")]
+    for event in events:
+        side.send(event)
+    assert host.receive(side.data_to_send()) == [READY, *events]
+    assert (host.stream, host.last(), host.last("s1"), host.last("s2")) == ("id-1", 3, 3, 2)
+
+
+def test_attaching_to_a_session_that_is_not_there_is_refused() -> None:
+    side = engine()
     lines(side)
-    commands = send(side, type="prompt", turn="t1", text="x", session="s1")
-    commands += send(side, type="prompt", turn="t2", text="x", session="s2", ref="r")
-    commands += send(side, type="attach", session="s2")
-    side.send(SettingChanged("session", "s2"))
-    commands += send(side, type="prompt", turn="t3", text="x", session="s2")
-    assert [command.turn for command in commands] == ["t1", "t3"]
-    why = "there is no session 's2' here: leave `session` out, or name 's1'"
+    send(side, type="attach", session="s2", ref="r")
+    send(side, type="ping", session="s2")
+    why = "there is no session 's2' here: name one that is open, or none for the first"
     refused = {"failure": {"code": "unknown_session", "message": why, "owner": "host"}}
-    assert lines(side)[:2] == [
+    assert lines(side) == [
         {"seq": 2, "type": "reply", "ref": "r", **refused},
         {"seq": 3, "type": "failed", **refused},
     ]

@@ -55,7 +55,7 @@ def ready(values: Options, session: str) -> bytes:
 
 
 def codec_options(values: Options, env: dict[str, str], session: str) -> Options:
-    return {"several": False}
+    return {}
 
 
 def refusal(message: str, options: Options, session: str, *, ready: bool) -> bytes:

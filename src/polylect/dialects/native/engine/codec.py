@@ -34,16 +34,13 @@ class EngineSide(LineCodec[Command]):
     """The engine's end of one connection. `version` is 1; `max_line` the longest line that is read.
 
     The events of each session are numbered and kept by an `EventLog`. Those without a session, and those of the session
-    that `ready` named, are one. `several`: whether there are other sessions; if not, commands for them are refused.
+    that `ready` named, are one.
     """
 
     exit_code = 0
 
-    def __init__(
-        self, env: Env, *, version: str = VERSIONS[0], max_line: int = jsonl.MAX_LINE, several: bool = True
-    ) -> None:
+    def __init__(self, env: Env, *, version: str = VERSIONS[0], max_line: int = jsonl.MAX_LINE) -> None:
         super().__init__(env, max_line)
-        self._several = several
         self._stream = ""
         self._session = ""
         self._logs: defaultdict[str, EventLog] = defaultdict(EventLog)
@@ -64,7 +61,7 @@ class EngineSide(LineCodec[Command]):
             self._send_text(event)
         elif isinstance(event, ThinkingDelta):
             self._send_delta(event)
-        elif isinstance(event, Ready) and not self._stream:
+        elif isinstance(event, Ready):
             self._send_head(event)
         else:
             if isinstance(event, SettingChanged) and event.key == "session":
@@ -119,11 +116,13 @@ class EngineSide(LineCodec[Command]):
             self._write(msgspec.structs.replace(event, text=piece))
 
     def _send_head(self, event: Ready) -> None:
+        if not self._stream:
+            self._stream, self._session = self._env.new_id(), event.session
         fields = event.to_dict()
         del fields["type"]
-        line = first_line(stream := self._env.new_id(), fields.pop("session", ""), fields)
-        self._note_head(stream, event.session, line)
-        self._out.append(line)
+        _, _, line = first_line(self._stream, fields.pop("session", ""), fields).partition(b",")  # without its number
+        self._flush_texts()
+        self._out.append(self._log(event.session).number(b"{" + line))
 
     def _note_head(self, stream: str, session: str, line: bytes) -> None:
         self._stream, self._session = stream, session
@@ -154,22 +153,12 @@ class EngineSide(LineCodec[Command]):
             command = json_form.command_from(fields, line)
         except ValueError as error:
             return [self._malformed(line, str(error), fields)]
-        if not self._is_known(command.session):
-            self._refuse(command.ref, self._other_session(command.session), "")
-            return []
         if isinstance(command, UnknownCommand):
             if command.ref:  # whoever passes it on to a newer engine answers it
                 self._unknown[command.ref] = command
             else:
                 self._refuse("", _unknown_type(command), command.session)
         return [command]
-
-    def _is_known(self, session: str) -> bool:
-        return self._several or session in ("", self._session)
-
-    def _other_session(self, session: str) -> Failure:
-        why = f"there is no session {session!r} here: leave `session` out, or name {self._session!r}"
-        return Failure("unknown_session", why, "host")
 
     def _malformed(self, line: bytes, why: str, fields: dict[str, Any]) -> Command:
         ref, session = (text if isinstance(text := fields.get(key), str) else "" for key in ("ref", "session"))
@@ -183,8 +172,9 @@ class EngineSide(LineCodec[Command]):
     # Commands about the connection.
 
     def _handle_here(self, command: WireCommand) -> None:
-        if not self._is_known(command.session):
-            self._refuse(command.ref, self._other_session(command.session), "")
+        if command.session != self._session and command.session not in self._logs:
+            message = f"there is no session {command.session!r} here: name one that is open, or none for the first"
+            self._refuse(command.ref, Failure("unknown_session", message, "host"), "")
         elif failure := self._attach(command) if isinstance(command, Attach) else None:
             self._refuse(command.ref, failure, command.session)
         elif command.ref:

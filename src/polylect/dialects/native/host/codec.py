@@ -137,7 +137,7 @@ class HostSide(HostCodec):
         fields = jsonl.parse(line)
         envelope: dict[str, Any] = {key: fields.pop(key) for key in ENVELOPE if key in fields}
         event = json_form.event_from(fields, line)
-        if isinstance(event, Ready):
+        if isinstance(event, Ready) and not self._session:  # not that of a further session
             self.stream = str(envelope.get("stream", ""))
             self._session = event.session
         number = envelope.get("seq", 0)
