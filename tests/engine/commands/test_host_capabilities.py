@@ -162,7 +162,7 @@ def tools(*names: str) -> dict[str, Any]:
         (tools("a", "a"), "there are two tools a"),
         ({"uri_schemes": ["x", "a b"]}, "'a b' is no scheme of an address"),
         ({"uri_schemes": [{"scheme": ""}]}, "'' is no scheme of an address"),
-        ({"uri_schemes": [None]}, "Expected"),
+        ({"uri_schemes": [None]}, "expected a string or an object"),
         ({"uri_schemes": ["db", {"scheme": "web+x", "writable": True}]}, ""),
     ],
 )
