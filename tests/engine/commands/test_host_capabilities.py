@@ -282,7 +282,7 @@ def test_a_host_with_servers_is_answered_once_their_tools_are_there(tmp_path: Pa
             ]
             assert settings(talk)["tools"] == ["Spawn", "mcp__shop__add"]
             assert settings(talk)["servers"] == (
-                ServerCard("shop", "connected", ("mcp__shop__add",), transport="host"),
+                ServerCard("shop", "connected", ("mcp__shop__add",), transport="host", version="shop 1"),
                 ServerCard("gone", "failed", error="no such server", transport="host"),
             )
             talk.send(Prompt("t1", "add"))
