@@ -20,6 +20,7 @@ _PLACES = {
         *("TimedOut", "TurnFailed", "UnknownEngine", "UnknownName", "UnknownPrice", "UnreadableFile"),
         *("Unsupported", "WrongState"),
     ),
+    "host.host_hooks": ("Hook",),
     "host.host_tools": ("HostTool", "tool"),
     "host.sessions": ("list_sessions",),
     "host.limits": ("LimitWarning", "Limits"),

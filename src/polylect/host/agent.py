@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 from polylect.host.asks import Ask, Policy
 from polylect.host.attachments import as_attachments
 from polylect.host.errors import InvalidType
+from polylect.host.host_hooks import Hooks, HostHooks
 from polylect.host.host_tools import HostTool, tool
 from polylect.host.limits import Limits, LimitWarning, checked, untold
 from polylect.host.results import Result
@@ -38,6 +39,7 @@ class Agent:
         *,
         approve: Policy | None = None,
         tools: Sequence[HostTool | Callable[..., Any]] = (),
+        hooks: Hooks | None = None,
         servers: Sequence[Server] = (),
         settings: Mapping[str, Any] | None = None,
         limits: Limits = Limits(),  # noqa: B008  (frozen)
@@ -64,6 +66,7 @@ class Agent:
             make_link,
             approve=approve,
             tools=[each if isinstance(each, HostTool) else tool(each) for each in tools],
+            hooks=HostHooks(hooks or {}),
             servers=servers,
             settings=settings or {},
             ready_within=ready_within,

@@ -14,6 +14,7 @@ from polylect.host import engine_registry
 from polylect.host.agent import Agent
 from polylect.host.asks import Policy
 from polylect.host.errors import InvalidType, InvalidValue, UnknownName
+from polylect.host.host_hooks import Hooks
 from polylect.host.host_tools import HostTool
 from polylect.host.limits import Limits, checked
 from polylect.host.link import Link, ProcessLink, Tap
@@ -33,6 +34,7 @@ def connect(
     env: Mapping[str, str] | None = None,
     approve: Policy | None = None,
     tools: Sequence[HostTool | Callable[..., Any]] = (),
+    hooks: Hooks | None = None,
     servers: Sequence[Server] = (),
     settings: Mapping[str, Any] | None = None,
     limits: Limits = Limits(),  # noqa: B008  (frozen)
@@ -57,6 +59,8 @@ def connect(
         approve: Answers every `Ask`: a function, async or not, that returns True, False or the reason for a no. Without
             one, whoever reads the turn answers; what nobody reads is denied.
         tools: Functions of this program that the model may call.
+        hooks: Functions of this program that the engine calls at certain moments, by moment: `{"PreToolUse": check}`.
+            One that returns a text says no; `Hook` has more. For polylect and claude.
         servers: MCP servers that are added as soon as the engine is ready. Nobody waits for them, and one that fails
             raises nothing: `Agent.events` has a `ServerChanged`. `Agent.add_server` waits and raises.
         settings: Changes that are sent once the engine is ready, as `Agent.configure` sends them.
@@ -81,7 +85,14 @@ def connect(
         InvalidType: An argument has the wrong type.
     """
     checked(limits)
-    about = {"approve": approve, "tools": tools, "servers": servers, "settings": settings, "limits": limits}
+    about = {
+        "approve": approve,
+        "tools": tools,
+        "hooks": hooks,
+        "servers": servers,
+        "settings": settings,
+        "limits": limits,
+    }
     how: dict[str, Any] = {
         **about,
         "ready_within": ready_within,

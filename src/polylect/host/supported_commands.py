@@ -45,6 +45,7 @@ _SAMPLES: dict[str, Command] = {
     "fork": commands.OpenSession("fork"),
     "authenticate": commands.Authenticate("x"),
     "host_tools": commands.Hello("x", offers={"tools": [{"name": "x", "description": "x", "parameters": {}}]}),
+    "hooks": commands.Hello("x", offers={"hooks": {"PreToolUse": [{"matcher": None, "ids": ["x"]}]}}),
     "tools": commands.Hello(
         "x", offers={"tools": [{"name": "x", "description": "x", "parameters": {}}], "servers": ["x"]}
     ),
@@ -76,7 +77,7 @@ def supports(make: Callable[[], HostSide], word: str) -> bool:
     failures = [event.failure for event in codec.send(replace(sample, ref="probe")) if isinstance(event, Reply)]
     # Other failures only say that it is not the time for this command.
     unsupported = any(failure and failure.code in UNSUPPORTED for failure in failures)
-    return not unsupported and (word != "tools" or bool(codec.data_to_send()))
+    return not unsupported and (word not in ("tools", "hooks") or bool(codec.data_to_send()))
 
 
 def sample_of(word: str) -> Command:

@@ -18,14 +18,15 @@ from msgspec.structs import replace
 
 from polylect.host.asks import Ask as HostAsk
 from polylect.host.asks import Policy, bind, decide, deny_all
-from polylect.host.background_tasks import BackgroundTasks
 from polylect.host.backlog import Backlog
 from polylect.host.errors import EngineDied, HostError, Refused, UnknownPrice, Unsupported
+from polylect.host.host_hooks import HostHooks
 from polylect.host.host_tools import HostTool, HostTools
 from polylect.host.limits import LimitWarning, SessionCost
 from polylect.host.link import Link
 from polylect.host.server_starts import ServerStarts
 from polylect.host.supervision.answer_watch import AnswerWatch
+from polylect.host.supervision.background_tasks import BackgroundTasks
 from polylect.host.supervision.engine_supervisor import EngineSupervisor, MakeLink
 from polylect.host.supervision.open_turns import UNPRICED, OpenTurn, OpenTurns
 from polylect.host.supervision.session_names import SessionNames
@@ -90,6 +91,7 @@ class Conversation:
         *,
         approve: Policy | None,
         tools: Sequence[HostTool],
+        hooks: HostHooks,
         servers: Sequence[Server],
         settings: Mapping[str, Any],
         ready_within: float,
@@ -117,6 +119,7 @@ class Conversation:
         self._transcript = Transcript()
         self._approve = approve
         self._tools = HostTools(tools)
+        self._hooks = hooks
         self._servers = servers
         self._settings_to_send = dict(settings)
         """What every engine of this agent is told once it is ready: as in `connect`, and as it was changed since."""
@@ -312,11 +315,7 @@ class Conversation:
         self._prices_known = ready.abilities.extras.get("cost_attribution")
         session = ready.session or self.session or self._first_session
         self.settings |= {"session": session, "model": ready.model, "mode": ready.mode}
-        if offers := self._tools.offers(direct=self.can("host_tools")):
-            if not self.can("tools"):
-                raise Unsupported(
-                    "this engine's wire carries no tools of the host: use polylect, claude, omp 18 or an MCP server"
-                )
+        if offers := self._offers():
             await self._send(link, commands.Hello("polylect", offers=offers))
         for server in self._servers:
             await self._send(link, check(commands.AddServer(server)))
@@ -329,6 +328,17 @@ class Conversation:
             self.accept_unpriced()
         if self.supervisor.in_new_session:
             await self._hand_over(link, session)
+
+    def _offers(self) -> dict[str, Any]:
+        """What this program offers the engine. Raises Unsupported if the wire cannot carry it."""
+        tools, hooks = self._tools.offers(direct=self.can("host_tools")), self._hooks.offers()
+        if tools and not self.can("tools"):
+            raise Unsupported(
+                "this engine's wire carries no tools of the host: use polylect, claude, omp 18 or an MCP server"
+            )
+        if hooks and not self.can("hooks"):
+            raise Unsupported("this engine's wire carries no hooks of the host: use polylect or claude")
+        return {**tools, **hooks}
 
     async def _hand_over(self, link: Link, session: str) -> None:
         """Tells a new session what was said in the one before."""
@@ -458,7 +468,7 @@ class Conversation:
             listener.put(event)
 
     async def _work(self, call: HostCall) -> None:
-        result, error = await self._tools.run(call)
+        result, error = await (self._hooks if call.method == "hook" else self._tools).run(call)
         await self.send(commands.HostReply(call.call, result, error))
 
     def death(self) -> EngineDied:

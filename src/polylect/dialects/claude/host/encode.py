@@ -37,7 +37,8 @@ def initialize(offers: Object, fields: Object) -> Object:
 
 def _matcher(row: Object) -> Object:
     matcher = {"matcher": row.get("matcher"), "hookCallbackIds": list(row.get("ids", ()))}
-    return matcher | ({"timeout": row["timeout"]} if "timeout" in row else {})
+    optional = {"timeout": row.get("timeout"), "onFailure": "block" if row.get("on_failure") == "block" else None}
+    return matcher | {key: value for key, value in optional.items() if value is not None}
 
 
 # Prompts.
