@@ -141,7 +141,7 @@ def test_a_program_or_fragment_of_the_sdk_page_runs(section: str, program: str, 
 
 
 def test_all_programs_of_the_sdk_page_are_tried() -> None:
-    assert len(SDK_PROGRAMS) == SDK_PAGE.count("```python") == 6
+    assert len(SDK_PROGRAMS) == SDK_PAGE.count("```python") == 7
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from polylect.host.errors import UnknownPrice as UnknownPrice
 from polylect.host.errors import UnreadableFile as UnreadableFile
 from polylect.host.errors import Unsupported as Unsupported
 from polylect.host.errors import WrongState as WrongState
+from polylect.host.host_hooks import Hook as Hook
 from polylect.host.host_tools import HostTool as HostTool
 from polylect.host.host_tools import tool as tool
 from polylect.host.limits import Limits as Limits

@@ -101,12 +101,21 @@ def _tool_asks(id: str, request: Object) -> list[Ask]:
     questions = objects(tool_input, "questions") if name == QUESTION else []
     ask = Ask(id, call=text(request, "tool_use_id"), name=name, category=category(name))
     if not questions:
-        title = text(request, "title") or text(request, "description") or text(request, "display_name")
+        title = text(request, "title") or _subject(name, tool_input) or text(request, "description")
+        title = title or text(request, "display_name")
         suggested = objects(request, "permission_suggestions")
         options = tuple(_suggestion(number, update) for number, update in enumerate(suggested))
         return [replace(ask, args=tool_input, title=title, reason=text(request, "decision_reason"), options=options)]
     asks = [_question(ask, question) for question in questions]
     return [replace(one, ask=f"{id}#{number}") for number, one in enumerate(asks, 1)] if len(asks) > 1 else asks
+
+
+def _subject(name: str, tool_input: Object) -> str:
+    """What a call is about: its command or its path. The description is the model's own, and may hide it."""
+    subject = next(
+        (text(tool_input, key) for key in ("command", "file_path", "path", "url") if text(tool_input, key)), ""
+    )
+    return f"{name}: {subject}" if subject else ""
 
 
 def _question(ask: Ask, question: Object) -> Ask:
