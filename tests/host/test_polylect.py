@@ -14,6 +14,9 @@ from machine import PATIENCE
 from polylect.host import (
     Agent,
     AgentStarted,
+    Ask,
+    InvalidType,
+    InvalidValue,
     QueueChanged,
     Refused,
     SchemaNotMet,
@@ -236,3 +239,20 @@ def test_an_answer_that_never_fits_raises(place: Place) -> None:
         assert (await agent.ask("7", schema=int)).value == 7, "what is no object is asked for in words"
 
     talk(place, ECHO.replace("{prompt}", "7"), do)
+
+
+def test_a_permission_is_never_given_by_an_answer(place: Place) -> None:
+    script = '[[reply]]\nwhen.step = 1\nsay = [{ call = "Bash", args = { command = "touch made" } }]\n\n' + ECHO
+
+    async def do(agent: Agent) -> None:
+        async for event in agent.prompt("go"):
+            if isinstance(event, Ask):
+                for value in ("no", False, True):
+                    with pytest.raises(InvalidValue, match=r"ask\.deny"):
+                        await event.answer(value)
+                with pytest.raises(InvalidType, match="always is True, False or a Rule"):
+                    await event.allow(always="no")  # type: ignore[arg-type]
+                await event.deny("no")
+        assert not (place.workspace / "made").exists()
+
+    talk(place, script, do, mode="default")

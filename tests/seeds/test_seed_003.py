@@ -40,7 +40,7 @@ STATEMENTS: Statements = {
     # The baseline.
     "the fourteen events of the baseline": ("test_the_baseline_has_fourteen_events",),
     "their key fields": ("test_the_key_fields_of_the_baseline",),
-    "their shapes are frozen": (GOLDEN, "dialects/test_schema.py::test_the_schema_in_the_tree_is_what_the_shapes_say"),
+    "their shapes are frozen": (GOLDEN, "dialects/test_schema.py::test_the_file_in_the_tree_is_what_the_shapes_say"),
     "and those inside of them": ("test_the_fields_inside_a_request_and_an_error",),
     "no flag gates them": ("test_no_flag_gates_the_baseline",),
     "provider_circuit_event is always on": (FAMILY + "always_on_events_need_no_flag",),

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from polylect.host.errors import InvalidType, InvalidValue
 from polylect.vocab import events
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Rule
@@ -35,7 +36,12 @@ class Ask(events.Ask, frozen=True, tag="ask"):
         Args:
             always: True allows this category for the rest of the session; a `Rule` allows what it describes.
             args: Arguments to run the call with, instead of those that the model gave.
+
+        Raises:
+            InvalidType: `always` is neither a bool nor a `Rule`.
         """
+        if not isinstance(always, bool | Rule):
+            raise InvalidType(f"always is True, False or a Rule, not {always!r}")
         rule = always if isinstance(always, Rule) else Rule("category", self.category) if always else None
         await self._reply(Answer(self.ask, "allow", args=args, always=rule))
 
@@ -49,12 +55,22 @@ class Ask(events.Ask, frozen=True, tag="ask"):
         await self._reply(Answer(self.ask, "deny", reason=reason, interrupt=interrupt))
 
     async def answer(self, value: Any) -> None:
-        """Answers a question that is not yes or no.
+        """Answers a question that does not ask for a permission; `allow` and `deny` are for those.
 
         Args:
-            value: The id or label of a choice, a text, or the values of a form.
+            value: The id or label of a choice, a text, the values of a form, or True or False for a `confirm`.
+
+        Raises:
+            InvalidValue: It asks for a permission.
+            InvalidType: It is a `confirm`, and `value` is no bool.
         """
-        await self._reply(Answer(self.ask, "allow", value=value))
+        if self.kind == "permission":
+            raise InvalidValue('a permission is given by `await ask.allow()` and refused by `await ask.deny("why")`')
+        if self.kind != "confirm":
+            return await self._reply(Answer(self.ask, "allow", value=value))
+        if not isinstance(value, bool):
+            raise InvalidType(f"the answer to a yes-or-no question is True or False, not {value!r}")
+        return await (self.allow() if value else self.deny())
 
     async def _reply(self, answer: Answer) -> None:
         await self.via.reply_to(answer)

@@ -205,7 +205,7 @@ class Chat:
         self._quitting = True
         for ask in self._agent.asks:
             with _ignore_closed_ask():
-                await ask.deny(_QUIT_REASON)
+                await ask.deny(_QUIT_REASON, interrupt=True)  # at once: else the model might answer before the cancel
         await self._agent.cancel()
 
     async def _ask_question(self, ask: Ask) -> Awaitable[None]:
@@ -213,7 +213,7 @@ class Chat:
         if ask.kind == "confirm":
             match await self._read_key("  [y]es  [n]o  [q]uit the turn ", "ynq"):
                 case "y":
-                    return ask.answer("y")
+                    return ask.answer(True)
                 case "q":
                     return self._quit_turn()
                 case _:
