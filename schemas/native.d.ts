@@ -961,6 +961,10 @@ export interface Prompt {
   verbatim?: boolean;
   /** The JSON Schema of an object that the answer has to fit; the turn then has a `StructuredAnswer`. */
   schema?: Record<string, unknown>;
+  /** Dollars that the turn may cost; 0 for no cap of its own. It ends after the request that passes it. */
+  max_cost?: number;
+  /** Tokens that the turn may take, in and out together; 0 for no cap of its own. */
+  max_tokens?: number;
   /** The session that it belongs to, where a wire carries several. */
   session?: string;
   /** An id; a command that has one gets exactly one `Reply` with the same. */

@@ -156,6 +156,7 @@ COMMANDS: list[c.Command] = [
     c.Prompt("t1", "hi", (content.File("/a.png"),), verbatim=True),
     c.Prompt("t1b", "hi", (IMAGE,)),
     c.Prompt("t1c", "hi", schema={"type": "object"}),
+    c.Prompt("t1d", "hi", max_cost=0.5, max_tokens=9),
     c.Steer("faster", (content.File("/a.png"),), "last"),
     c.Answer("a1", "allow", always=RULE),
     c.Answer("a2", "deny", reason="no", interrupt=True),

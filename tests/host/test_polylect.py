@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from polylect.host import (
     Ask,
     InvalidType,
     InvalidValue,
+    Limits,
     QueueChanged,
     Refused,
+    ReplyEnded,
     SchemaNotMet,
     Server,
     ServerFailed,
@@ -256,3 +259,27 @@ def test_a_permission_is_never_given_by_an_answer(place: Place) -> None:
         assert not (place.workspace / "made").exists()
 
     talk(place, script, do, mode="default")
+
+
+@pytest.mark.parametrize("limits", [Limits(cost=0.3), Limits(tokens=25_000)], ids=["dollars", "tokens"])
+def test_the_engine_keeps_the_caps_of_a_prompt_while_the_program_is_busy(place: Place, limits: Limits) -> None:
+    script = """
+[price]
+input = 10.0
+output = 10.0
+
+[[reply]]
+say = [{ call = "Glob", args = { pattern = "*" } }]
+usage = { input = 10000, output = 0 }
+"""
+
+    async def do(agent: Agent) -> None:
+        reading = agent.prompt("go", limits=limits)
+        requests = 0
+        async for event in reading:
+            requests += isinstance(event, ReplyEnded)
+            time.sleep(0.05)  # noqa: ASYNC251  (as a program does that forgets the loop)
+        assert reading.result.reason == "limit"
+        assert requests == 3
+
+    talk(place, script, do)

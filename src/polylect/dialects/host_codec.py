@@ -28,8 +28,8 @@ class HostCodec(LineCodec[e.Event]):
     hold   send one prompt at a time; False for engines that give each prompt a turn of its own
     """
 
-    carries_schemas = False
-    """Whether the wire can say which JSON Schema the answer to a prompt has to fit."""
+    carries_prompt_options = False
+    """Whether the wire can say which schema the answer to a prompt has to fit, and what the turn may cost."""
 
     def __init__(self, env: Env, max_line: int, *, hold: bool = True) -> None:
         super().__init__(env, max_line)
@@ -51,8 +51,8 @@ class HostCodec(LineCodec[e.Event]):
 
     def send(self, command: Command) -> list[e.Event]:
         try:
-            if isinstance(command, Prompt) and command.schema and not self.carries_schemas:
-                raise Refusal("this wire has no word for the schema of an answer: write it into the prompt")
+            if isinstance(command, Prompt) and not self.carries_prompt_options:
+                _check_options(command)
             return self._complete(self._handle(command))
         except Refusal as refusal:
             failure = Failure(refusal.code, str(refusal), "host")
@@ -125,3 +125,11 @@ class HostCodec(LineCodec[e.Event]):
                 costs.clear()
             completed += added
         return completed + costs
+
+
+def _check_options(prompt: Prompt) -> None:
+    """Raise Refusal for what most wires cannot say with a prompt."""
+    if prompt.schema:
+        raise Refusal("this wire has no word for the schema of an answer: write it into the prompt")
+    if prompt.max_cost or prompt.max_tokens:
+        raise Refusal("this wire has no word for the cap of a turn: watch its usage, and cancel it")

@@ -9,6 +9,8 @@ import warnings
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, Self
 
+from msgspec.structs import replace
+
 from polylect.host.asks import Ask, Policy
 from polylect.host.attachments import as_attachments
 from polylect.host.errors import InvalidType
@@ -169,6 +171,8 @@ class Agent:
         prompt = check(commands.Prompt(new_id(), text, files_and_more, busy, schema=dict(schema or {})))
         if limits is not None:
             self._warn(checked(limits), self._told)
+            if (limits.cost or limits.tokens) and self.can("caps"):  # then it holds also while this program is busy
+                prompt = replace(prompt, max_cost=float(limits.cost), max_tokens=limits.tokens)
         return Turn(self._conversation, prompt, self._limits if limits is None else limits)
 
     def _warn(self, limits: Limits, told: Collection[str]) -> None:

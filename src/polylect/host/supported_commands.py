@@ -23,6 +23,7 @@ _SAMPLES: dict[str, Command] = {
     "prompt": commands.Prompt("probe", "x"),
     "files": commands.Prompt("probe", "x", (File("x"),)),
     "images": commands.Prompt("probe", "x", (Image("image/png", "eA=="),)),
+    "caps": commands.Prompt("probe", "x", max_tokens=1),
     "schema": commands.Prompt("probe", "x", schema={"type": "object"}),
     "cancel": commands.Cancel(),
     "answer": commands.Answer("probe", "allow"),

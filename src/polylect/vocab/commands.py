@@ -105,6 +105,8 @@ class Prompt(Command, frozen=True, tag="prompt"):
         query: False only adds the text to the conversation and asks no model.
         verbatim: Whether a slash at the beginning is text and no command.
         schema: The JSON Schema of an object that the answer has to fit; the turn then has a `StructuredAnswer`.
+        max_cost: Dollars that the turn may cost; 0 for no cap of its own. It ends after the request that passes it.
+        max_tokens: Tokens that the turn may take, in and out together; 0 for no cap of its own.
     """
 
     turn: str
@@ -114,6 +116,8 @@ class Prompt(Command, frozen=True, tag="prompt"):
     query: bool = True
     verbatim: bool = False
     schema: dict[str, Any] = {}
+    max_cost: float = 0.0
+    max_tokens: int = 0
 
 
 class Steer(Command, frozen=True, tag="steer"):

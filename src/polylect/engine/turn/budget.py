@@ -93,6 +93,15 @@ class Meter:
         self.reported = False
 
 
+def tightened(budget: Budget, *, cost: float, tokens: int) -> Budget:
+    """The budget with these caps where they are lower than its own; zero means none."""
+    return replace(
+        budget,
+        max_cost_usd=min(filter(None, (budget.max_cost_usd, cost)), default=0.0),
+        max_tokens=min(filter(None, (budget.max_tokens, tokens)), default=0),
+    )
+
+
 def estimated_usage(info: ModelInfo, tokens_in: int, tokens_out: int, *budgets: Budget) -> Usage:
     """What to count for a reply without reported usage, so that caps hold: an estimate; nothing if there is no cap."""
     if not any(budget.limits_usage for budget in budgets):

@@ -26,7 +26,7 @@ from polylect.engine.agent import Agent
 from polylect.engine.commands.background import session_failure
 from polylect.engine.context.images import without_pictures
 from polylect.engine.turn import thinking
-from polylect.engine.turn.budget import Meter
+from polylect.engine.turn.budget import Meter, tightened
 from polylect.engine.turn.calls import Calls
 from polylect.engine.turn.reply import StreamedReply
 from polylect.engine.turn.steering import When
@@ -95,7 +95,9 @@ class TurnLoop:
         self._prompt = prompt
         self.cause = cause
         self._emit = agent.emitter(id)
-        self._meter = (agent.parent and agent.turn_meter) or Meter(agent.settings.turn_budget, Usage())
+        budget = agent.settings.turn_budget
+        caps = tightened(budget, cost=prompt.max_cost, tokens=prompt.max_tokens) if prompt else budget
+        self._meter = (agent.parent and agent.turn_meter) or Meter(caps, Usage())
         agent.turn_meter = self._meter
         self._steps = 0
         self._reminders = 0

@@ -38,7 +38,7 @@ class HostSide(HostCodec):
     stream, after   of the last event that this host has seen: it attaches, and gets all that followed
     """
 
-    carries_schemas = True
+    carries_prompt_options = True
 
     def __init__(
         self,
