@@ -3,18 +3,34 @@
 import asyncio
 import logging
 import os
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from engine_process import Place
 from polylect.embed import open_engine
-from polylect.host import Agent, Ask, EngineDied, Limits, Refused, Result, TimedOut, Turn, TurnEnded, connect
+from polylect.host import (
+    Agent,
+    Ask,
+    EngineDied,
+    Event,
+    Limits,
+    Refused,
+    Result,
+    TimedOut,
+    Turn,
+    TurnEnded,
+    TurnFailed,
+    TurnStarted,
+    WrongState,
+    connect,
+)
 from polylect.host.process import _below, _processes
 from polylect.providers.scripted import Scripted
 
+Kind = TypeVar("Kind", bound=Event)
 PATIENCE = 20.0
 SCRIPT = """
 [[reply]]
@@ -164,7 +180,8 @@ def test_a_prompt_that_was_refused_says_so_to_everyone_who_waits_for_it(tmp_path
 def test_a_reader_that_is_cancelled_anywhere_loses_nothing(tmp_path: Path, steps: int) -> None:
     async def talk() -> None:
         async with here(tmp_path) as agent:
-            turn, reading = await begun(agent, "hello")
+            turn = agent.prompt("hello")
+            reading = asyncio.ensure_future(events_of(turn))
             for _ in range(steps):
                 await asyncio.sleep(0)
             reading.cancel()
@@ -172,6 +189,121 @@ def test_a_reader_that_is_cancelled_anywhere_loses_nothing(tmp_path: Path, steps
             assert (await turn).text == "answer to hello"
 
     bounded(talk())
+
+
+@pytest.mark.parametrize("rounds", range(3))
+def test_a_turn_that_is_cancelled_before_it_is_sent_never_runs(tmp_path: Path, rounds: int) -> None:
+    async def talk() -> None:
+        async with here(tmp_path) as agent:
+            everything = agent.events()
+            turn = agent.prompt("hang")
+            reading = asyncio.create_task(events_of(turn))
+            for _ in range(rounds):
+                await asyncio.sleep(0)
+            await turn.cancel()
+            await reading
+            assert turn.result.reason == "cancelled"
+            assert (await agent.ask("hello")).ok
+        started = [event.turn async for event in everything if isinstance(event, TurnStarted)]
+        assert len(started) == 1
+
+    bounded(talk())
+
+
+@pytest.mark.parametrize("queued", ["keep", "drop"])
+@pytest.mark.parametrize("rounds", range(1, 4))
+def test_cancelling_the_agent_reaches_a_turn_that_is_not_sent_yet(tmp_path: Path, rounds: int, queued: Any) -> None:
+    async def talk() -> None:
+        async with here(tmp_path) as agent:
+            asking = asyncio.create_task(agent.ask("hang"))
+            behind = asyncio.create_task(agent.ask("hello"))
+            for _ in range(rounds):
+                await asyncio.sleep(0)
+            await agent.cancel(queued=queued)
+            with pytest.raises(TurnFailed, match="it was cancelled"):
+                await asking
+            if queued == "keep":
+                assert (await behind).ok
+            else:
+                with pytest.raises(TurnFailed, match="it was cancelled"):
+                    await behind
+
+    bounded(talk())
+
+
+@pytest.mark.parametrize("way", ["ask", "await"])
+def test_cancelling_the_task_that_awaits_a_turn_cancels_the_turn(tmp_path: Path, way: str) -> None:
+    async def talk() -> None:
+        async with here(tmp_path) as agent:
+            everything = agent.events()
+            waiting = asyncio.create_task(agent.ask("hang") if way == "ask" else result(agent.prompt("hang")))
+            await _until(everything, TurnStarted)
+            waiting.cancel()
+            ended = await _until(everything, TurnEnded)
+            assert (ended.reason, waiting.cancelled()) == ("cancelled", True)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(agent.ask("hang"), 0.05)
+            assert (await _until(everything, TurnEnded)).reason == "cancelled"
+            assert (await agent.ask("hello")).ok
+
+    bounded(talk())
+
+
+def test_cancelling_the_task_that_awaits_a_turn_in_line_withdraws_its_prompt(tmp_path: Path) -> None:
+    async def talk() -> None:
+        async with here(tmp_path) as agent:
+            everything = agent.events()
+            first, running = await begun(agent, "hang")
+            second, waiting = await begun(agent, "hello")
+            await _until(everything, TurnStarted)
+            waiting.cancel()
+            ended = await _until(everything, TurnEnded)
+            assert (ended.turn, ended.reason) == (second.id, "cancelled")
+            await first.cancel()
+            assert (await running).reason == "cancelled"
+
+    bounded(talk())
+
+
+def test_a_turn_that_is_cancelled_while_it_waits_ends_before_the_one_that_runs(tmp_path: Path) -> None:
+    async def talk() -> None:
+        async with here(tmp_path) as agent:
+            first, running = await begun(agent, "hang")
+            second, waiting = await begun(agent, "hello")
+            await second.cancel()
+            assert ((await waiting).reason, running.done()) == ("cancelled", False)
+            await first.cancel()
+            assert (await running).reason == "cancelled"
+
+    bounded(talk())
+
+
+def test_the_events_of_a_turn_are_read_once_by_one_task(tmp_path: Path) -> None:
+    async def talk() -> None:
+        async with here(tmp_path) as agent:
+            turn = agent.prompt("slow")
+            one, two = asyncio.create_task(events_of(turn)), asyncio.create_task(events_of(turn))
+            with pytest.raises(WrongState, match="another task reads this turn"):
+                await two
+            with pytest.raises(WrongState, match="another task reads this turn"):
+                await turn
+            assert isinstance((await one)[-1], TurnEnded)
+            with pytest.raises(WrongState, match="were read already"):
+                await events_of(turn)
+            assert (await turn).ok
+
+    bounded(talk())
+
+
+async def events_of(turn: Turn) -> list[Event]:
+    return [event async for event in turn]
+
+
+async def _until(events: AsyncIterator[Event], kind: type[Kind]) -> Kind:
+    async for event in events:
+        if isinstance(event, kind):
+            return event
+    raise AssertionError(f"no {kind.__name__} came")
 
 
 def test_everything_is_heard_from_the_moment_it_was_asked_for_until_the_engine_is_gone(tmp_path: Path) -> None:

@@ -285,6 +285,7 @@ class Engine:
                 self.turns.cancel_retry()
             case "prompt":
                 self.turns.drop(command.target)
+                self.turns.end_dropped()
             case "steers":
                 dropped = replace(self.turns.queue, prompts=())
                 self.turns.drop_steers(keep=False)

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Generator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from polylect.host.errors import WrongState
 from polylect.host.limits import Limits
 from polylect.host.results import Result
 from polylect.host.supervision.open_turns import OpenTurn
@@ -26,9 +27,10 @@ _SHORT = 60
 class Turn:
     """`async for event in turn` reads it as it comes, `await turn` waits for its `Result`; both begin it.
 
-    Whoever leaves the loop early leaves the turn running: `cancel` stops it. What it asks while nobody reads it, since
-    its result is awaited or because the loop was left, is denied unless a policy answers. A turn that is thrown away
-    before it has begun gives a `RuntimeWarning`, because its prompt was never sent.
+    Whoever leaves the loop early leaves the turn running: `cancel` stops it. Where the task that awaits the result is
+    cancelled, as `asyncio.wait_for` does, so is the turn. Its events are read once, by one task. What it asks while
+    nobody reads it, since its result is awaited or because the loop was left, is denied unless a policy answers. A turn
+    that is thrown away before it has begun gives a `RuntimeWarning`, because its prompt was never sent.
     """
 
     def __init__(self, conversation: "Conversation", prompt: Prompt, limits: Limits) -> None:
@@ -49,6 +51,9 @@ class Turn:
         return self._open.result
 
     async def __aiter__(self) -> AsyncIterator[Event]:
+        if self._open.result.reason:
+            raise WrongState("the events of this turn were read already: `turn.result` has what they said")
+        self._open.check_no_reader()
         self._open.attended = True
         try:
             while (event := await self._open.next()) is not None:
@@ -57,6 +62,7 @@ class Turn:
             self._open.leave()
 
     async def __anext__(self) -> Event:
+        self._open.check_no_reader()
         if (event := await self._open.next()) is None:
             raise StopAsyncIteration
         return event

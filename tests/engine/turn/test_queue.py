@@ -95,8 +95,8 @@ def test_a_stop_can_spare_what_waits_and_a_waiting_prompt_can_be_taken_back(tmp_
 
     talk = run(conversation, tmp_path, HANGS_FIRST)
     assert [told for told in turns(talk) if "ended" in told] == [
-        "turn_ended t1 cancelled 1",
         "turn_ended t2 cancelled",
+        "turn_ended t1 cancelled 1",
         "turn_ended t3 end 1",
     ]
 
@@ -251,13 +251,37 @@ def test_a_prompt_that_waits_is_seen_to_wait_to_be_taken_and_to_be_dropped(tmp_p
         "queue_changed ('t2', 't3')",
         "turn_started t1",
         "user_message Hello",
+        "turn_ended t2 cancelled",
         "queue_changed ('t3',)",
         "turn_ended t1 cancelled 1",
-        "turn_ended t2 cancelled",
         "queue_changed",
         "turn_started t3",
         "user_message three",
         "turn_ended t3 end 1",
+    ]
+
+
+def test_a_prompt_that_is_dropped_ends_at_once_unless_its_id_was_used_before(tmp_path: Path) -> None:
+    async def conversation(talk: Talk) -> None:
+        talk.send(Prompt("old", "one"))
+        await talk.until(TurnEnded)
+        talk.send(Prompt("t1", "Hello"), Prompt("old", "two"), Prompt("t3", "three"))
+        await talk.until(TurnStarted, 2)
+        talk.send(Cancel("prompt", "old"), Cancel("prompt", "t3"))
+        await talk.until(TurnEnded, 2)
+        talk.send(Cancel())
+
+    model = Scripted.from_values({"reply": [{"when": {"prompt": "Hello"}, "hang": True}, {"text": "ok"}]})
+    assert turns(run(conversation, tmp_path, model)) == [
+        "turn_started old",
+        "turn_ended old end 1",
+        "settled",
+        "turn_started t1",
+        "turn_ended t3 cancelled",
+        "turn_ended t1 cancelled 1",
+        "turn_started old",
+        "turn_ended old cancelled",
+        "settled",
     ]
 
 
@@ -333,7 +357,7 @@ def test_T3_a_stop_ends_what_was_accepted_before_it_also_where_it_spares_what_is
 
     talk = run(conversation, tmp_path, HANGS_FIRST)
     ends = [(end.turn, end.reason) for end in talk.of(TurnEnded)]
-    assert ends == [("t1", "cancelled"), ("t2", "cancelled"), ("a", "cancelled"), ("t3", "end")]
+    assert ends == [("t2", "cancelled"), ("t1", "cancelled"), ("a", "cancelled"), ("t3", "end")]
 
 
 def test_a_prompt_that_will_not_wait_for_a_turn_waits_for_the_end_of_one_that_is_stopped(tmp_path: Path) -> None:

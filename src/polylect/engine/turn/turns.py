@@ -274,13 +274,16 @@ class TurnQueue:
             self.emit_queue()
 
     def end_dropped(self) -> None:
-        """Emit the end of the prompts that were dropped."""
-        for prompt in self._dropped:
+        """Emit the end of the prompts that were dropped. One that needs a start waits until nothing runs."""
+        dropped, self._dropped = self._dropped, []
+        for prompt in dropped:
+            if self.running and prompt.turn in self._ended_ids:
+                self._dropped.append(prompt)
+                continue
             with suppress(SessionError):
                 self._agent.session.cancel(prompt.turn)
             self._emit(self._cancelled_before_start(prompt.turn))
             self._ended_ids.add(prompt.turn)
-        self._dropped.clear()
 
     def _cancelled_before_start(self, turn: str) -> TurnEnded:
         """The end of a turn that never started. An id that was used before needs a start first."""

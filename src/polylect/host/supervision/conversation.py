@@ -198,9 +198,11 @@ class Conversation:
             EngineDied: The engine is gone.
         """
         check(command)
+        if isinstance(command, commands.Cancel) and command.what == "turn" and not command.target:
+            self._cancel_unsent(command)
         if isinstance(command, _OF_THE_MOMENT):
             return await self._send_now(command)
-        link = await self.supervisor.ensure_link(self.session if self._has_prompt else "")
+        link = await self._ensure_link()
         data = await self._send(link, command)
         match command:
             case commands.Configure(settings):
@@ -208,6 +210,14 @@ class Conversation:
             case commands.AddContext(text):
                 self._transcript.add(text)
         return data
+
+    def _cancel_unsent(self, command: commands.Cancel) -> None:
+        """Turns that were begun and that the engine does not know yet are cancelled like those that it knows."""
+        unsent = self.turns.unsent
+        if command.queued == "keep":
+            unsent = [] if self.turns.running else unsent[:1]
+        for turn in unsent:
+            turn.unwanted = True
 
     async def _send_now(self, command: Command) -> Any:
         try:
@@ -217,6 +227,9 @@ class Conversation:
                 return None  # nothing runs: the engine has ended, and the next one has not begun
             raise
         return await self._send(link, command)
+
+    async def _ensure_link(self) -> Link:
+        return await self.supervisor.ensure_link(self.session if self._has_prompt else "")
 
     async def _send(self, link: Link, command: Command) -> Any:
         command = replace(command, ref=command.ref or new_id())
@@ -299,6 +312,11 @@ class Conversation:
         """Stops the `turn` without waiting for it."""
         self._background.start(partial(self.stop, turn))
 
+    def cancel_soon(self, turn: OpenTurn) -> None:
+        """Cancels the `turn`, whether it runs or waits, without waiting for it. One that has ended is left alone."""
+        if self.turns.place(turn.id) >= 0:
+            self._background.start(turn.cancel_in_time)
+
     async def stop(self, turn: str) -> None:
         """Stops the `turn` with this id and no other, as far as the wire can tell them apart."""
         await self.send(commands.Cancel(target=turn, queued="keep"))
@@ -358,7 +376,10 @@ class Conversation:
                         turn.refuse_unpriced()
                         return self.turns.leave(turn.id)
                     self.accept_unpriced()
-            await self.send(prompt)
+            link = None if turn.unwanted else await self._ensure_link()
+            if link is None or turn.unwanted:  # it was cancelled before the engine was told of it
+                return self._deliver(TurnEnded("cancelled", turn=turn.id))
+            await self._send(link, prompt)
             self._has_prompt = True
         except BaseException:
             self.turns.leave(prompt.turn)

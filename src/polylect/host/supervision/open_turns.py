@@ -6,12 +6,13 @@ An `OpenTurn` is behind each `Turn` of a host (`host/turn.py`). The conversation
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from polylect.host.backlog import Backlog
-from polylect.host.errors import EngineDied, TimedOut
+from polylect.host.errors import EngineDied, TimedOut, WrongState
 from polylect.host.limits import Limits, describe, dollars
 from polylect.host.results import Result, update
 from polylect.vocab import events
@@ -26,6 +27,7 @@ UNPRICED = (
     "the price of the model is not known, so a cap in dollars cannot hold: "
     "give the price in [prices] of the settings, leave the cap out, or connect with allow_unpriced=True"
 )
+_SECOND_READER = "another task reads this turn: read its events in one place, or those of all turns by `agent.events()`"
 _LAST_WORDS = 2.0
 """How long a turn that took too long may take to end once it is cancelled."""
 
@@ -54,7 +56,6 @@ class OpenTurn:
         """The limit of time that was passed while nobody waited."""
         self._backlog = Backlog()
         self._beginning: asyncio.Task[None] | None = None
-        self._unwanted = False
         self._spent = Usage()
         self._stopped: events.BudgetExceeded | None = None
         self._cost_before: float | None = None
@@ -67,17 +68,33 @@ class OpenTurn:
         """The loop in which it runs, once it was begun."""
         self.attended = True
         """Whether somebody may answer what it asks."""
+        self.unwanted = False
+        """Whether it was cancelled: then its prompt is not sent any more."""
         self.id = prompt.turn
         self.result = Result(self.id)
         """As far as it has been read."""
 
     async def finish(self) -> Result:
-        """Reads the rest of it and returns its result. What it asks is denied, because nobody reads it."""
+        """Reads the rest of it and returns its result. What it asks is denied, because nobody reads it.
+
+        If the task that waits here is cancelled, so is the turn: nobody wants its result. Raises WrongState.
+        """
+        if self.attended:
+            self.check_no_reader()
         self.attended = False
         self._conversation.unattended(self.id)
-        while await self.next() is not None:
-            pass
+        try:
+            while await self.next() is not None:
+                pass
+        except asyncio.CancelledError:
+            self._conversation.cancel_soon(self)
+            raise
         return self.result
+
+    def check_no_reader(self) -> None:
+        """Raises WrongState if another task waits for the next event: each event has one reader."""
+        if self._timer is not None:
+            raise WrongState(_SECOND_READER)
 
     def abandon(self) -> None:
         """Nobody can read it any more. Its limits still hold."""
@@ -92,15 +109,23 @@ class OpenTurn:
 
     async def cancel(self) -> None:
         """It ends soon, with the reason `cancelled`; if it waits for others, at the latest when its time has come."""
-        place = self._conversation.turns.place(self.id)
+        self.unwanted = True  # if only now it should start
+        turns = self._conversation.turns
+        place = turns.place(self.id)
         if place < 0 or self._beginning is None:
             return
-        self._unwanted = True  # if only now it should start
-        if place == 0:
+        if place == 0 and turns.running:
             await self._conversation.stop(self.id)
         else:
             await asyncio.wait([self._beginning])
-            await self._conversation.withdraw(self.id)
+            if turns.place(self.id) >= 0:  # it was sent before
+                await self._conversation.withdraw(self.id)
+
+    async def cancel_in_time(self) -> None:
+        """Cancels it. An engine that does not answer is not waited for."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS):
+                await self.cancel()
 
     def receive(self, event: events.Event) -> None:
         """Adds an `event` to what is read, and stops the turn where it passes a limit. Called by the conversation."""
@@ -116,7 +141,7 @@ class OpenTurn:
         match event:
             case events.TurnStarted():
                 self._started = True
-                if self._unwanted:
+                if self.unwanted:
                     self._conversation.stop_soon(self.id)
             case events.Notice(text, agent=""):
                 self._notice = text
@@ -315,6 +340,11 @@ class OpenTurns:
         """The id of the first turn if its prompt was sent, else nothing."""
         first = next(iter(self._order.values()), None)
         return first.turn if first else ""
+
+    @property
+    def unsent(self) -> list[OpenTurn]:
+        """The turns whose prompts were not sent yet."""
+        return [turn for id, turn in self._turns.items() if self._order.get(id) is None]
 
     def note_sent(self, prompt: Prompt) -> None:
         """The `prompt` of a turn was sent."""
