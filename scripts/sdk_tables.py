@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "src"))
 from polylect import plug  # noqa: E402
 from polylect.host.agent import Agent  # noqa: E402
 from polylect.host.connecting import connect  # noqa: E402
-from polylect.host.engine_registry import ENGINES, EngineSpec  # noqa: E402
+from polylect.host.engine_registry import ENGINES, EngineSpec, taken  # noqa: E402
 from polylect.host.link import ProcessLink  # noqa: E402
 from polylect.host.turn import Turn  # noqa: E402
 from polylect.vocab import answers  # noqa: E402
@@ -122,8 +122,7 @@ def queries() -> list[str]:
 
 
 def has_option(wish: str, engine: EngineSpec) -> bool:
-    others = {"mode": engine.modes, "base_url": engine.base_url, "session": engine.session_ids == "own"}
-    return wish in engine.flags or bool(others.get(wish))
+    return wish in taken(engine)
 
 
 def can(word: str, engine: EngineSpec) -> bool:

@@ -139,7 +139,7 @@ def test_a_turn_ends_at_the_step_that_passes_its_cap(tmp_path: Path, engine: str
         assert [result.reason for result in results] == ["limit"] * len(results)
         most = 2 if where == "connect" else 3  # the next request may have begun before a stop of the host arrives
         assert [result.steps for result in results if result.steps > most] == ([10] * len(results) if late else [])
-        assert [one.category for one in caught] == ([LimitWarning] if late else [])
+        assert [(one.category, one.filename) for one in caught] == ([(LimitWarning, __file__)] if late else [])
         assert not late or f"{engine} tells the {kind} of a turn only at its end" in str(caught[0].message)
 
     async def main() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine_process import PATIENCE
-from polylect.host import Limits, connect
+from polylect.host import HostError, InvalidType, InvalidValue, Limits, Rule, category, connect
 from polylect.host.limits import dollars
 from polylect.host.process import _below, _processes
 
@@ -32,7 +32,21 @@ BROKEN = str(Path(__file__).parent / "broken_engine.py")
         ("claude", {"limit": 5}, "connect has no argument 'limit', did you mean limits"),
         ("polylect", {"colour": "x"}, "it takes model"),
         (lambda: None, {"resume": "x"}, "a function makes this engine: tell it resume there"),
+        ("polylect", {"aprove": print}, "connect has no argument 'aprove', did you mean approve"),
+        (["my-engine"], {"dialect": "omp", "aprove": print}, "did you mean approve"),
+        ("pi", {"colour": "x"}, "it takes .*resume.* session"),
+        ("claude", {"colour": "x"}, "it takes model.* base_url"),
         ("polylect", {"limits": 5}, r"Limits\("),
+        ("polylect", {"tools": print}, "tools is a list of functions, not <built-in function print>"),
+        ("polylect", {"servers": ["x"]}, r"servers is a list of Server\(\.\.\.\); 'x' is none"),
+        ("polylect", {"env": ["A=1"]}, r"env is a dict of texts, like .*, not \['A=1'\]"),
+        ("polylect", {"env": {"A": 1}}, "env is a dict of texts; 'A': 1 is none"),
+        ("polylect", {"ready_within": "x"}, "ready_within is a number, not 'x'"),
+        ("polylect", {"ready_within": float("nan")}, "ready_within is zero or more, not nan"),
+        ("polylect", {"restarts": "two"}, "restarts is a whole number, not 'two'"),
+        ("polylect", {"restarts": -1}, "restarts is zero or more, not -1"),
+        ("polylect", {"args": "--x"}, "args is a list of words, not '--x'"),
+        ("polylect", {"args": [5]}, "args is a list of words; 5 is none"),
         ("pi", {"mode": "plan"}, "pi has no modes"),
         ("omp", {"mode": "plan"}, "its modes are default, auto_edit, force"),
         ("aionrs", {"mode": "plan"}, "its modes are default, auto_edit, force"),
@@ -40,7 +54,7 @@ BROKEN = str(Path(__file__).parent / "broken_engine.py")
     ],
 )
 def test_what_makes_no_sense_is_refused_at_once(engine: Any, wishes: dict[str, Any], why: str) -> None:
-    with pytest.raises((TypeError, ValueError, LookupError), match=why):
+    with pytest.raises(HostError, match=why):
         connect(engine, **wishes)
 
 
@@ -99,6 +113,29 @@ def _runs(pid: int) -> bool:
     return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
 
 
-def test_an_amount_below_zero_is_no_limit() -> None:
-    with pytest.raises(ValueError, match="not below zero"):
-        Limits(cost=-1)
+@pytest.mark.parametrize(
+    ("limits", "error", "why"),
+    [
+        ({"cost": -1}, InvalidValue, r"Limits\(cost=...\) is finite and zero or more, not -1"),
+        ({"cost": "1"}, InvalidType, r"Limits\(cost=...\) is a number, not '1'"),
+        ({"cost": None}, InvalidType, r"Limits\(cost=...\) is a number, not None; 0 is no limit"),
+        ({"idle": float("nan")}, InvalidValue, r"Limits\(idle=...\) is finite and zero or more, not nan"),
+        ({"total": float("inf")}, InvalidValue, r"Limits\(total=...\) is finite and zero or more, not inf"),
+        ({"tokens": 1.5}, InvalidType, r"Limits\(tokens=...\) is a whole number, not 1.5"),
+    ],
+)
+def test_what_is_no_limit_is_refused(limits: dict[str, Any], error: type[Exception], why: str) -> None:
+    with pytest.raises(error, match=why):
+        Limits(**limits)
+
+
+def test_no_limits_may_be_written_as_none() -> None:
+    assert connect("polylect", limits=None)
+
+
+def test_names_in_rules_and_policies_are_checked_at_once() -> None:
+    kind: Any = "categori"
+    with pytest.raises(ValueError, match="there is no kind of rule 'categori'; there are category, tool"):
+        Rule(kind)
+    with pytest.raises(InvalidValue, match="there is no category 'edt'; there are info, edit, exec, mcp"):
+        category("info", "edt")

@@ -20,7 +20,6 @@ from polylect.host import (
     InvalidValue,
     Limits,
     QueueChanged,
-    Refused,
     ReplyEnded,
     SchemaNotMet,
     Server,
@@ -230,6 +229,8 @@ def test_the_engine_itself_sees_to_it_that_an_answer_fits(place: Place, script: 
         (first, *_) = await agent.query("messages")
         assert first.message.content == (Text("How many?"),), "the schema is not in the prompt"
 
+        assert (await agent.prompt("Once more", schema=Sum)).value == {"total": total}, "a prompt has plain data"
+
     talk(place, script, do)
 
 
@@ -237,8 +238,10 @@ def test_an_answer_that_never_fits_raises(place: Place) -> None:
     async def do(agent: Agent) -> None:
         with pytest.raises(SchemaNotMet, match="no answer that fits the schema after 5 attempts"):
             await agent.ask("How many?", schema=Sum)
-        with pytest.raises(Refused, match="has to be an object"):
-            await agent.prompt("How many?", schema={"type": "array"})
+        with pytest.raises(InvalidValue, match="has to be that of an object"):
+            agent.prompt("How many?", schema={"type": "array"})
+        with pytest.raises(InvalidValue, match="a schema is a type that msgspec knows or a JSON Schema, not 5"):
+            agent.prompt("How many?", schema=5)
         assert (await agent.ask("7", schema=int)).value == 7, "what is no object is asked for in words"
 
     talk(place, ECHO.replace("{prompt}", "7"), do)

@@ -112,6 +112,13 @@ def test_outside_of_its_block_an_agent_says_so_and_does_not_wait(place: Place) -
         one.ask("too late")
 
 
+def test_an_agent_may_be_closed_inside_of_its_block_and_again(place: Place) -> None:
+    with agent(place) as one:
+        one.close()
+        one.close()
+    one.close()
+
+
 def test_a_policy_that_would_wait_for_its_own_agent_is_told_so(place: Place) -> None:
     agents: list[SyncAgent] = []
     with agent(place, approve=lambda ask: agents[0].ask("May I?").ok) as one:

@@ -378,7 +378,7 @@ def test_limits_and_policies_that_are_none_are_refused_at_once(tmp_path: Path) -
         here(tmp_path, limits={"total": 5})
     with pytest.raises(TypeError, match="approve is a function"):
         here(tmp_path, approve="yes")
-    with pytest.raises(ValueError, match="not below zero"):
+    with pytest.raises(ValueError, match="zero or more"):
         Limits(total=-1)
 
 

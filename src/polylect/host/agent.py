@@ -5,7 +5,6 @@ conversation with the engine (`host/supervision/conversation.py`), which passes 
 """
 
 import os
-import warnings
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, Self
 
@@ -16,10 +15,10 @@ from polylect.host.attachments import as_attachments
 from polylect.host.errors import InvalidType
 from polylect.host.host_hooks import Hooks, HostHooks
 from polylect.host.host_tools import HostTool, tool
-from polylect.host.limits import Limits, LimitWarning, checked, untold
+from polylect.host.limits import Limits, checked, untold, warn_caller
 from polylect.host.results import Result
 from polylect.host.server_starts import BOUND as SERVER_BOUND
-from polylect.host.structured_output import ask_for_value
+from polylect.host.structured_output import ask_for_value, object_schema
 from polylect.host.supervision.conversation import Conversation, as_answer
 from polylect.host.supervision.engine_supervisor import MakeLink
 from polylect.host.supervision.session_names import SessionNames
@@ -151,7 +150,7 @@ class Agent:
         attachments: Sequence[Attachment] = (),
         limits: Limits | None = None,
         busy: Literal["queue", "refuse", "interrupt"] = "queue",
-        schema: Mapping[str, Any] | None = None,
+        schema: Any = None,
     ) -> Turn:
         """Returns a turn. It begins when you read its events by `async for`, or `await` its result, and not before.
 
@@ -164,11 +163,16 @@ class Agent:
             attachments: Images and other attachments as values.
             limits: Limits for this turn, instead of those given to `connect`.
             busy: What to do while another turn runs: wait for it, be refused, or stop it.
-            schema: The JSON Schema of an object that the answer has to fit, for engines that hold to one
-                (`can("schema")`); it comes as a `StructuredAnswer`. `ask` takes a schema for every engine.
+            schema: What the answer has to fit, for engines that hold to a schema (`can("schema")`): a type that msgspec
+                knows or a JSON Schema, either of an object. The answer comes as a `StructuredAnswer`, as plain data.
+                `ask` takes a schema for every engine.
+
+        Raises:
+            InvalidType: An argument has the wrong type.
+            InvalidValue: The schema is none, or not that of an object.
         """
         files_and_more = (*as_attachments(files, self.can), *attachments)
-        prompt = check(commands.Prompt(new_id(), text, files_and_more, busy, schema=dict(schema or {})))
+        prompt = check(commands.Prompt(new_id(), text, files_and_more, busy, schema=object_schema(schema)))
         if limits is not None:
             self._warn(checked(limits), self._told)
             if (limits.cost or limits.tokens) and self.can("caps"):  # then it holds also while this program is busy
@@ -179,7 +183,7 @@ class Agent:
         for text in untold(limits, told, self._name):
             if text not in self._warnings:
                 self._warnings.add(text)
-                warnings.warn(text, LimitWarning, stacklevel=4)
+                warn_caller(text)
 
     async def ask(
         self,

@@ -8,12 +8,12 @@ gives no clear answer denies.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from polylect.host.errors import InvalidType, InvalidValue
 from polylect.vocab import events
 from polylect.vocab.commands import Answer
-from polylect.vocab.content import Rule
+from polylect.vocab.content import Category, Rule
 
 if TYPE_CHECKING:
     from polylect.host.supervision.conversation import Conversation
@@ -141,7 +141,13 @@ def category(*allowed: str) -> Policy:
 
     Args:
         *allowed: The categories: info, edit, exec, mcp.
+
+    Raises:
+        InvalidValue: There is no such category.
     """
+    for name in allowed:
+        if name not in get_args(Category):
+            raise InvalidValue(f"there is no category {name!r}; there are {', '.join(get_args(Category))}")
     return lambda ask: ask.category in allowed or f"only {', '.join(allowed)} is allowed here"
 
 

@@ -5,8 +5,8 @@ when the engine starts.
 """
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from polylect import plug
 from polylect.dialects.base import Dialect
@@ -24,6 +24,8 @@ from polylect.host.supervision.session_names import SessionNames
 from polylect.system.search_paths import absolute_only
 from polylect.vocab.content import Server
 
+Value = TypeVar("Value")
+
 
 def connect(
     engine: str | Sequence[str | os.PathLike[str]] | Callable[[], Link],
@@ -37,7 +39,7 @@ def connect(
     hooks: Hooks | None = None,
     servers: Sequence[Server] = (),
     settings: Mapping[str, Any] | None = None,
-    limits: Limits = Limits(),  # noqa: B008  (frozen)
+    limits: Limits | None = Limits(),  # noqa: B008  (frozen)
     allow_unpriced: bool = False,
     ready_within: float = 30.0,
     restarts: int = 0,
@@ -65,7 +67,7 @@ def connect(
             raises nothing: `Agent.events` has a `ServerChanged`. `Agent.add_server` waits and raises.
         settings: Changes that are sent once the engine is ready, as `Agent.configure` sends them.
         limits: Time, money and tokens for each turn, unless the turn has limits of its own. A `LimitWarning` says once
-            which of them the engine's wire lets be noticed only at the end of a turn.
+            which of them the engine's wire lets be noticed only at the end of a turn. None is no limits.
         allow_unpriced: Accept limits in dollars also where the price of the model is not known, with a `LimitWarning`.
             They do not hold then. Without it the start fails.
         ready_within: Seconds that the engine may take until it is ready. It may say nothing about a prompt for four
@@ -81,10 +83,17 @@ def connect(
         UnknownEngine: There is no engine of this name.
         UnknownName: There is no such dialect.
         InvalidValue: The engine has no flag for a wish, the dialect has no such version, a command line comes without
-            a dialect, or a command line or a function comes with wishes.
+            a dialect, a command line or a function comes with wishes, or a number is below zero.
         InvalidType: An argument has the wrong type.
     """
-    checked(limits)
+    limits = Limits() if limits is None else checked(limits)
+    tools = _list("tools", tools, "a list of functions")
+    servers = _list("servers", servers, "a list of Server(...)", Server)
+    args = _list("args", args, "a list of words", str | os.PathLike)
+    _check_environment(env)
+    _check_number("ready_within", ready_within, float)
+    _check_number("restarts", restarts, int)
+    _check_spelling(wishes)
     about = {
         "approve": approve,
         "tools": tools,
@@ -126,7 +135,6 @@ def connect(
             name=os.path.basename(words[0]),
         )
     one = engine_registry.engine_spec(engine)
-    _check_spelling(wishes)
     wishes = engine_registry.absolute_paths(wishes)
     if wishes.get("mode") and "mode" not in one.flags:  # then it is told once it listens
         engine_registry.mode_of(one, mode := str(wishes.pop("mode")))
@@ -144,6 +152,34 @@ def connect(
     how |= {"resumed": bool(wishes.get("resume")), "session": _named_session(wishes), "names": names}
     kept = {kind for kind, wish in (("cost", "max_cost"), ("tokens", "max_tokens")) if wishes.get(wish)}
     return Agent(link, **how, told=told, name=one.name, kept=kept)
+
+
+def _list(name: str, values: Iterable[Value], description: str, kind: Any = object) -> list[Value]:
+    """Returns the values of an argument. Raises InvalidType if they are no list, or one is not of this kind."""
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise InvalidType(f"{name} is {description}, not {values!r}")
+    for value in (as_list := list(values)):
+        if not isinstance(value, kind):
+            raise InvalidType(f"{name} is {description}; {value!r} is none")
+    return as_list
+
+
+def _check_environment(env: object) -> None:
+    if env is None:
+        return
+    if not isinstance(env, Mapping):
+        raise InvalidType(f"env is a dict of texts, like {{'NAME': 'value'}}, not {env!r}")
+    for name, value in env.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise InvalidType(f"env is a dict of texts; {name!r}: {value!r} is none")
+
+
+def _check_number(name: str, value: object, kind: type[int | float]) -> None:
+    """Raises InvalidType or InvalidValue unless `value` is a number of this kind that is not below zero."""
+    if isinstance(value, bool) or not isinstance(value, kind | int):
+        raise InvalidType(f"{name} is a {'whole ' if kind is int else ''}number, not {value!r}")
+    if not value >= 0:  # also NaN
+        raise InvalidValue(f"{name} is zero or more, not {value!r}")
 
 
 def _check_spelling(wishes: Collection[str]) -> None:

@@ -247,11 +247,17 @@ def command(engine: EngineSpec, wishes: Mapping[str, Any], extra: Sequence[str] 
             continue
         if wish not in engine.flags:
             raise InvalidValue(
-                f"{engine.name} cannot be told {wish!r} when it starts; it takes {', '.join(engine.flags)}"
+                f"{engine.name} cannot be told {wish!r} when it starts; it takes {', '.join(taken(engine))}"
             )
         for each in value if isinstance(value, tuple | list) else (value,):
             words += [part.replace("{}", str(each)) for part in engine.flags[wish]]
     return [*words, *extra]
+
+
+def taken(engine: EngineSpec) -> list[str]:
+    """The options of `connect` that it can be told: by a flag, by its environment, once it listens, or by the SDK."""
+    others = {"mode": engine.modes, "base_url": engine.base_url, "session": engine.session_ids == "own"}
+    return [*engine.flags, *(name for name, has in others.items() if has and name not in engine.flags)]
 
 
 def absolute_paths(wishes: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,9 @@ Some wires report the cost of each turn, others only that of the session so far.
 a guess.
 """
 
+import math
+import sys
+import warnings
 from collections.abc import Collection, Iterator
 
 from msgspec import Struct
@@ -24,7 +27,8 @@ class Limits(Struct, frozen=True):
         tokens: Tokens, in and out together.
 
     Raises:
-        InvalidValue: A limit is below zero.
+        InvalidType: A limit is no number, or `tokens` is no whole number.
+        InvalidValue: A limit is below zero, infinite or not a number (NaN).
     """
 
     total: float = 0.0
@@ -33,12 +37,25 @@ class Limits(Struct, frozen=True):
     tokens: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.total, self.idle, self.cost, self.tokens) < 0:
-            raise InvalidValue(f"a limit is not below zero: {self}")
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int if name == "tokens" else int | float):
+                kind = "a whole number" if name == "tokens" else "a number"
+                raise InvalidType(f"Limits({name}=...) is {kind}, not {value!r}; 0 is no limit")
+            if not math.isfinite(value) or value < 0:
+                raise InvalidValue(f"Limits({name}=...) is finite and zero or more, not {value!r}; 0 is no limit")
 
 
 class LimitWarning(UserWarning):
     """A limit cannot hold as it should: it is noticed only at the end of a turn, or the price is not known."""
+
+
+def warn_caller(text: str) -> None:
+    """Gives a `LimitWarning` at the line of the program that called the SDK, however deep in the SDK this is."""
+    level, frame = 1, sys._getframe()  # warnings.warn has skip_file_prefixes only since 3.12
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("polylect."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, LimitWarning, stacklevel=level)
 
 
 def untold(limits: Limits, told: Collection[str], engine: str) -> Iterator[str]:

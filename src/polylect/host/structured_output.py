@@ -6,7 +6,7 @@ not fit, the model is asked again, at most twice. The usage of all attempts is a
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +85,23 @@ def _checked_end(death: Callable[[], EngineDied], result: Result) -> Result:
         raise death()
     why = result.failure.message if result.failure else _ENDS.get(result.reason, f"it ended with {result.reason!r}")
     raise TurnFailed(f"the turn failed: {why}", result)
+
+
+def object_schema(schema: Any) -> dict[str, Any]:
+    """Returns the JSON Schema for a prompt.
+
+    Args:
+        schema: A type that msgspec knows or a JSON Schema, either of an object. None and `{}` are no schema.
+
+    Raises:
+        InvalidValue: It is neither, or not that of an object.
+    """
+    if schema is None or schema == {}:
+        return {}
+    shape = Shape(dict(schema) if isinstance(schema, Mapping) else schema)
+    if not shape.is_object:
+        raise InvalidValue(f"the schema of a prompt has to be that of an object, not {schema!r}: `ask` takes any")
+    return shape.schema
 
 
 class Shape:

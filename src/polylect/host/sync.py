@@ -149,6 +149,8 @@ class SyncAgent:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *details: object) -> None:
+        if not self._loop.runs:  # `close` was called inside of the block
+            return
         try:
             self._loop.wait(self._agent.__aexit__(kind))
         finally:
@@ -217,8 +219,7 @@ class SyncAgent:
 
     def close(self) -> None:
         """What leaving the block does; after it there is no engine."""
-        if self._loop.runs:
-            self.__exit__(None)
+        self.__exit__(None)
 
 
 @_as(connecting.connect)

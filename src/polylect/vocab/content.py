@@ -4,7 +4,7 @@ Everything is immutable, so that a value can be in the history, in an event and 
 store these values as JSON, so a field that is renamed or removed changes the format of the log.
 """
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
@@ -256,6 +256,11 @@ class Abilities(Struct, frozen=True, omit_defaults=True):
     extras: dict[str, Any] = {}
 
 
+RuleKind = Literal["category", "tool", "prefix", "command", "path", "domain"]
+Effect = Literal["allow", "deny", "ask"]
+_KINDS, _EFFECTS = get_args(RuleKind), get_args(Effect)
+
+
 class Rule(Struct, frozen=True, omit_defaults=True):
     """A standing decision on calls.
 
@@ -266,13 +271,22 @@ class Rule(Struct, frozen=True, omit_defaults=True):
         write: For a path: whether writing is meant, and not only reading.
         effect: The decision.
         tool: Only calls of this tool; empty for all.
+
+    Raises:
+        ValueError: There is no such kind or effect.
     """
 
-    kind: Literal["category", "tool", "prefix", "command", "path", "domain"]
+    kind: RuleKind
     value: str = ""
     write: bool = True
-    effect: Literal["allow", "deny", "ask"] = "allow"
+    effect: Effect = "allow"
     tool: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in _KINDS:
+            raise ValueError(f"there is no kind of rule {self.kind!r}; there are {', '.join(_KINDS)}")
+        if self.effect not in _EFFECTS:
+            raise ValueError(f"a rule has no effect {self.effect!r}; there are {', '.join(_EFFECTS)}")
 
 
 class Server(Struct, frozen=True, omit_defaults=True):
