@@ -173,7 +173,7 @@ def ask(place: Place, script: str, engine: str = "polylect", **how: Any) -> tupl
     return asyncio.run(talk())
 
 
-ENGINES = ["polylect", "polylect-omp", "polylect-claude"]
+ENGINES = ["polylect", "polylect-jsonstream", "polylect-omp", "polylect-claude"]
 SESSION = "0b5b6ab2-31c1-4f0c-9f1c-7d2f4c1f8a01"
 
 

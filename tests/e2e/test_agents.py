@@ -68,8 +68,9 @@ class Wire(NamedTuple):
 
 
 WIRES = {
-    "json-stream 0.2.0": Wire("polylect"),
-    "json-stream 0.1.0": Wire("polylect", lanes=False, args=("--protocol", "0.1.0"), version="0.1.0"),
+    "native": Wire("polylect"),
+    "json-stream 0.2.0": Wire("polylect-jsonstream"),
+    "json-stream 0.1.0": Wire("polylect-jsonstream", lanes=False, args=("--protocol", "0.1.0"), version="0.1.0"),
     "omp": Wire("polylect-omp"),
     "claude": Wire("polylect-claude", calls=ONE_BY_ONE),
 }
