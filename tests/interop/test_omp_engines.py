@@ -196,10 +196,11 @@ def test_a_steer_joins_the_running_turn(talk: Talk, tmp_path: Path) -> None:
         assert (await agent.send(Steer("faster"))).failure is None
         go.touch()
         await agent.until(TurnEnded, turn="steered")
-        joined = [(event.text, event.origin) for event in of(agent.heard, UserMessage) if event.origin != "engine"]
+        messages = [event for event in of(agent.heard, UserMessage) if event.turn == "steered"]
+        joined = [(event.text, event.origin) for event in messages if event.origin != "engine"]
         assert joined == [(wanted, "prompt"), ("faster", "steer")]
         assert Text("you said faster") in [event.block for event in of(agent.heard, BlockEnded)]
-        assert len(of(agent.heard, TurnStarted)) == 1
+        assert len([event for event in of(agent.heard, TurnStarted) if event.turn == "steered"]) == 1
 
     talk(conversation)
 

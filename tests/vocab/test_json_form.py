@@ -19,7 +19,7 @@ from vocab.any_value import values_of
 
 every_event = pytest.mark.parametrize("kind", EVENT_TYPES.values(), ids=EVENT_TYPES)
 every_command = pytest.mark.parametrize("kind", COMMAND_TYPES.values(), ids=COMMAND_TYPES)
-a_few = settings(max_examples=20, deadline=None)
+a_few = settings(max_examples=10, deadline=None)
 
 
 @every_event
