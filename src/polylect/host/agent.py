@@ -15,7 +15,7 @@ from polylect.host.attachments import as_attachments
 from polylect.host.errors import InvalidType
 from polylect.host.host_hooks import Hooks, HostHooks
 from polylect.host.host_tools import HostTool, tool
-from polylect.host.limits import Limits, checked, untold, warn_caller
+from polylect.host.limits import Limits, checked, unreported, warn_caller
 from polylect.host.results import Result
 from polylect.host.server_starts import BOUND as SERVER_BOUND
 from polylect.host.structured_output import ask_for_value, object_schema
@@ -51,18 +51,18 @@ class Agent:
         session: str = "",
         names: SessionNames | None = None,
         name: str = "the engine",
-        told: Collection[str] = ("tokens", "cost"),
-        kept: Collection[str] = (),
+        reported: Collection[str] = ("tokens", "cost"),
+        enforced: Collection[str] = (),
         can_resume: bool = True,
     ) -> None:
         if approve is not None and not callable(approve):
             raise InvalidType(f"approve is a function that takes an Ask, not {approve!r}")
         self._limits = checked(limits)
         self._name = name
-        self._told = told
+        self._reported = reported
         self._warnings: set[str] = set()
         """What was said about limits that cannot be watched while a turn runs."""
-        self._warn(limits, [*told, *kept])  # an engine that was given a cap keeps it, whatever it tells
+        self._warn(limits, [*reported, *enforced])  # an engine that was given a cap keeps it, whatever it tells
         self._conversation = Conversation(
             make_link,
             approve=approve,
@@ -74,7 +74,7 @@ class Agent:
             restarts=restarts,
             caps_cost=bool(limits.cost),
             allow_unpriced=allow_unpriced,
-            reply_costs="cost" in told,
+            reply_costs="cost" in reported,
             resumed=resumed,
             session=session,
             names=names or SessionNames(),
@@ -174,13 +174,13 @@ class Agent:
         files_and_more = (*as_attachments(files, self.can), *attachments)
         prompt = check(commands.Prompt(new_id(), text, files_and_more, busy, schema=object_schema(schema)))
         if limits is not None:
-            self._warn(checked(limits), self._told)
+            self._warn(checked(limits), self._reported)
             if (limits.cost or limits.tokens) and self.can("caps"):  # then it holds also while this program is busy
                 prompt = replace(prompt, max_cost=float(limits.cost), max_tokens=limits.tokens)
         return Turn(self._conversation, prompt, self._limits if limits is None else limits)
 
-    def _warn(self, limits: Limits, told: Collection[str]) -> None:
-        for text in untold(limits, told, self._name):
+    def _warn(self, limits: Limits, reported: Collection[str]) -> None:
+        for text in unreported(limits, reported, self._name):
             if text not in self._warnings:
                 self._warnings.add(text)
                 warn_caller(text)

@@ -126,12 +126,12 @@ def connect(
         around |= {"env": absolute_only(environment), **({"version": version} if version else {})}
         words = [os.fspath(word) for word in engine]
         wire, argv = _dialect(dialect, version), [_program(words[0]), *words[1:], *flags]
-        told = engine_registry.told_as_it_goes(dialect, argv)
+        reported = engine_registry.reported_as_it_goes(dialect, argv)
         return Agent(
             lambda session, memory: ProcessLink(argv, wire, **around, **memory),
             **how,
             can_resume=False,
-            told=told,
+            reported=reported,
             name=os.path.basename(words[0]),
         )
     one = engine_registry.engine_spec(engine)
@@ -139,7 +139,7 @@ def connect(
     if wishes.get("mode") and "mode" not in one.flags:  # then it is told once it listens
         engine_registry.mode_of(one, mode := str(wishes.pop("mode")))
         how["settings"] = {"mode": mode, **(settings or {})}
-    told = engine_registry.told_as_it_goes(dialect or one.dialect, [*one.start, *flags])
+    reported = engine_registry.reported_as_it_goes(dialect or one.dialect, [*one.start, *flags])
     if limits.cost and "max_cost" in one.flags:  # not every wire tells what a turn costs while it runs
         wishes.setdefault("max_cost", limits.cost)
     if limits.tokens and "max_tokens" in one.flags:
@@ -150,8 +150,8 @@ def connect(
     wishes = names.translate(wishes)
     link = _to_known(one, wishes, flags, dialect=dialect, version=version, environment=environment, around=around)
     how |= {"resumed": bool(wishes.get("resume")), "session": _named_session(wishes), "names": names}
-    kept = {kind for kind, wish in (("cost", "max_cost"), ("tokens", "max_tokens")) if wishes.get(wish)}
-    return Agent(link, **how, told=told, name=one.name, kept=kept)
+    enforced = {kind for kind, wish in (("cost", "max_cost"), ("tokens", "max_tokens")) if wishes.get(wish)}
+    return Agent(link, **how, reported=reported, name=one.name, enforced=enforced)
 
 
 def _list(name: str, values: Iterable[Value], description: str, kind: Any = object) -> list[Value]:

@@ -227,7 +227,7 @@ def engine_spec(name: str) -> EngineSpec:
     return ENGINES[name]
 
 
-def told_as_it_goes(dialect: str, argv: Sequence[str]) -> frozenset[str]:
+def reported_as_it_goes(dialect: str, argv: Sequence[str]) -> frozenset[str]:
     """What an engine that is started so tells after each request, and not only at the end of a turn: tokens, cost."""
     if dialect == "jsonstream" and "--cost-updates" in argv:
         return frozenset(["cost"])

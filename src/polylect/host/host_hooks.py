@@ -52,10 +52,10 @@ class HostHooks:
 
     def __init__(self, hooks: Hooks) -> None:
         self._hooks: dict[str, tuple[str, Hook]] = {}
-        for moment, given in hooks.items():
+        for moment, entries in hooks.items():
             if not moment:
                 raise InvalidValue(f"a hook belongs to a moment such as PreToolUse, not to {moment!r}")
-            for each in given if isinstance(given, Sequence) else (given,):
+            for each in entries if isinstance(entries, Sequence) else (entries,):
                 hook = each if isinstance(each, Hook) else Hook(each)
                 if not callable(hook.run):
                     raise InvalidType(f"a hook is a function that takes the input, or a Hook, not {each!r}")

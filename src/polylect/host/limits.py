@@ -58,17 +58,17 @@ def warn_caller(text: str) -> None:
     warnings.warn(text, LimitWarning, stacklevel=level)
 
 
-def untold(limits: Limits, told: Collection[str], engine: str) -> Iterator[str]:
+def unreported(limits: Limits, reported: Collection[str], engine: str) -> Iterator[str]:
     """What to say about limits that cannot be watched while a turn runs.
 
     Args:
         limits: The limits.
-        told: What the engine tells as a turn goes: `tokens`, `cost`.
+        reported: What the engine reports as a turn goes: `tokens`, `cost`.
         engine: The name of the engine.
     """
-    if limits.tokens and "tokens" not in told:
+    if limits.tokens and "tokens" not in reported:
         yield f"{engine} tells the tokens of a turn only at its end, so a limit of tokens is noticed only then"
-    if limits.cost and "cost" not in told:
+    if limits.cost and "cost" not in reported:
         yield f"{engine} tells the cost of a turn only at its end, so a limit in dollars is noticed only then"
 
 

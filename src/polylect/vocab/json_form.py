@@ -160,8 +160,8 @@ def _with_any_words(value: Any, kind: Any) -> Any:
 
 def _path(error: str) -> tuple[str | int, ...]:
     """Where the word is that msgspec refuses: `$.items[1].status` is items, 1, status. Empty for other errors."""
-    found = re.fullmatch(_NO_WORD, error)
-    steps = re.findall(r"\.(\w+)|\[(\d+)\]", found[1]) if found else ()
+    matched = re.fullmatch(_NO_WORD, error)
+    steps = re.findall(r"\.(\w+)|\[(\d+)\]", matched[1]) if matched else ()
     return tuple(int(index) if index else name for name, index in steps)
 
 

@@ -74,5 +74,5 @@ class EventLog:
         """The lines after this number; None if some of them are no longer kept, or if there was no such number."""
         if not self.first - 1 <= number <= self.last:
             return None
-        kept = b"".join([*(block for _, block in self._blocks), *self._open])
-        return [line + b"\n" for line in kept.split(b"\n")[number - self.first + 1 : -1]]
+        lines = b"".join([*(block for _, block in self._blocks), *self._open])
+        return [line + b"\n" for line in lines.split(b"\n")[number - self.first + 1 : -1]]
