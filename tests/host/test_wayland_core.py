@@ -222,6 +222,20 @@ def test_after_a_rate_limit_too_and_the_limit_is_what_failed(talk: Callable[...,
     talk(limit)
 
 
+def test_after_an_outage_in_a_session_that_was_gone_on_with_too(talk: Callable[..., None]) -> None:
+    """The engine's journal is broken then, and refuses every later message."""
+
+    async def outage(agent: Agent) -> None:
+        await agent.prompt("fail 401")
+        session = agent.session
+        assert (await agent.ask("outage ; say The word is plum")).text.endswith("The word is plum")
+        assert "The word is plum" in (await agent.ask("recall")).text
+        assert agent.session != session
+        assert (await agent.ask("say on")).text == "on"
+
+    talk(outage)
+
+
 def test_the_cost_goes_on_where_an_engine_is_replaced(talk: Callable[..., None]) -> None:
     async def limit(agent: Agent) -> None:
         prompts = ("say one", "fail 429", "say two", "say three")

@@ -1,13 +1,15 @@
 """A scripted peer that behaves as wayland-core 0.13.4 was seen to behave.
 
-Its quirks: a session whose turn was stopped or killed is interrupted, and refuses every later message; after a refused
-key or a rate limit it drops its key, and asks no model any more; modes and servers are refused unless its environment
+Its quirks: a session whose turn was stopped or killed is interrupted, and refuses every later message; so does one that
+was resumed and had to wait for the model's service; after a refused key or a rate limit it drops its key, and asks no
+model any more; modes and servers are refused unless its environment
 allows them, mostly by an `info` only; a read outside the workspace is asked for with an `escalation`, and succeeds only
 if the folder is granted; an answered question has no `tool_result`; a model without a price costs 0 with `priced`
 false, which an `info` says at each request; each prompt, call and result has an `info` as well; stderr begins with
 remarks, and why a start failed is a frame on stdout.
 
-Two words more in a script: `peek PATH` is a read outside the workspace, `ask TEXT` a question with two options.
+Three words more in a script: `peek PATH` is a read outside the workspace, `ask TEXT` a question with two options,
+`outage` a request that is repeated because the model's service did not answer.
 """
 
 import os
@@ -28,6 +30,11 @@ _INTERRUPTED = (
     "Session persistence authority unavailable: session has an interrupted turn at journal cursor Some(7); "
     "resume, reconcile, or cancel it before starting a new message"
 )
+_JOURNAL_FAULTS = (
+    "Session persistence authority unavailable: locked journal state and committed head do not describe the same "
+    "authority: state cursor Some(67)/fa does not match committed head Some(67)/fa",
+    "Session persistence authority unavailable: session journal writer is faulted after a previous I/O failure",
+)
 _NO_PRICE = "No published price for anthropic/mystery; the pre-flight reservation uses the anthropic list rate."
 _NO_REPLAY = "crash replay protection is OFF for this run: this host has no usable OS keyring"
 _REMARK = "notice: crash replay protection is OFF for this run."
@@ -35,6 +42,7 @@ _NO_KEY = "Provider error: No API key. Set an api_key via --api-key, the config 
 _NO_ATTEMPT = (
     "Provider error: Provider request was not attempted: primary circuit is open and no fallback is configured"
 )
+_OUTAGE = "Provider stream failed (API error 529: no); retrying (attempt 1, 899s of outage budget left)…"
 _LIMITED = "Provider stream failed (Rate limited, retry after 5000ms); retrying (attempt 1/2)…"
 _ASSISTANT = "active assistant identity is required for a runtime MCP declaration"
 _NO_GRANT = "path grant refused: the local launcher did not opt in with --allow-host-path-grants"
@@ -61,6 +69,8 @@ class WaylandCore:
         self._window = True
         self._service_faults: list[str] = []
         """What each later request fails with, in order; the last one for good."""
+        self._journal_faults: list[str] = []
+        """What each later message fails with, in order; the last one for good."""
         self._context: list[str] = []
         self._late: Frame = {}
         """The call that ran when its turn was stopped: its result comes later, at any time."""
@@ -165,6 +175,10 @@ class WaylandCore:
 
     def _turn(self, msg_id: str, content: str) -> None:
         self._msg_id = msg_id
+        if self._journal_faults:
+            self._error(self._journal_faults[0])
+            self._journal_faults = self._journal_faults[1:] or self._journal_faults
+            return self._end_early("error")
         if self._memory.state["interrupted"]:
             self._error(_INTERRUPTED)
             if self._late:
@@ -254,6 +268,9 @@ class WaylandCore:
                     self._question(rest)
                 case "peek":
                     self._call("Read", "info", {"file_path": rest}, f"Read {rest}", boundary=True)
+                case "outage":
+                    info(_OUTAGE, self._msg_id)
+                    self._journal_faults = [*_JOURNAL_FAULTS] if flag("--resume") else []
                 case "recall":
                     self._text(" | ".join([*self._context, *self._memory.state["prompts"]]))
                 case _:

@@ -35,8 +35,10 @@ _RESULT_ECHO = re.compile(r"\[(.+?) (success|error)\](?: |$)")
 _REPEATED_NOTICE = re.compile(r"crash replay protection is OFF |No published price for ")
 """How the notices begin that wayland-core sends with each prompt or each request of the model."""
 _SERVER_REFUSED = re.compile(r"AddMcpServer '(.+?)'(?: failed)?: (.+)", re.DOTALL)
-_INTERRUPTED = re.compile(r"interrupted turn .*before starting a new message", re.DOTALL)
-"""wayland-core will answer no more in this session."""
+_SESSION_BROKEN = re.compile(
+    r"Session persistence authority unavailable: |interrupted turn .*before starting a new message", re.DOTALL
+)
+"""wayland-core will answer no more in this session: a turn was interrupted, or its journal is at odds with itself."""
 _NO_TOOLS = "it has no tools: the engine says the same of a server that could not be started"
 
 
@@ -339,7 +341,7 @@ class EventReader:
 
     def _error(self, frame: shapes.Error, fields: dict[str, Any]) -> list[e.Event]:
         failure, turn = events.failure_of(frame.error), frame.msg_id or ""
-        if _INTERRUPTED.search(failure.message):
+        if _SESSION_BROKEN.search(failure.message):
             failure = Failure("session_interrupted", failure.message, "engine")
         if refused := _SERVER_REFUSED.fullmatch(failure.message):
             return [e.ServerChanged(refused[1], "failed", reason=refused[2])]
