@@ -3,8 +3,11 @@
 `pytest --hypothesis-profile search` looks for examples that nobody has seen yet.
 """
 
+import gc
 import os
+from collections.abc import Generator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -23,3 +26,14 @@ OURS = ("POLYLECT_ATTACK_", "POLYLECT_INTEROP_")
 for name in [name for name in os.environ if name.startswith(VENDORS) and not name.startswith(OURS)]:
     del os.environ[name]
 os.environ["POLYLECT_PROVIDER"] = "scripted"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """No garbage is looked for among ten thousand tests while they are collected, and never among them later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
