@@ -12,6 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "tests" / "interop"
+ALL_EXAMPLES = ("--hypothesis-profile", "full")
 PINNED_BY = "interop-constraints-"
 FROM_NPM = ("omp 13", "omp 18", "omp 18.3", "pi", "pi 0.87", "pi 1.5", "typescript")
 
@@ -33,7 +34,7 @@ def main() -> int:
             peers.installed(name)
         except peers.CannotInstall as error:
             sys.exit(f"interop: {name} cannot be installed ({error}), so nothing was tried")
-    return subprocess.call([sys.executable, "-m", "pytest", str(FOLDER), *sys.argv[1:]], cwd=ROOT)
+    return subprocess.call([sys.executable, "-m", "pytest", *ALL_EXAMPLES, str(FOLDER), *sys.argv[1:]], cwd=ROOT)
 
 
 def record() -> int:

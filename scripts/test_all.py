@@ -1,4 +1,7 @@
-"""Run the tests on every Python from 3.11 found on PATH or kept by pyenv, each in an environment of its own."""
+"""Run the tests on every Python from 3.11 found on PATH or kept by pyenv, each in an environment of its own.
+
+Properties are tried with all examples, of which `make test` tries a quarter (`tests/example_count.py`).
+"""
 
 import glob
 import os
@@ -8,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST, NEWEST = 11, 15
+ALL_EXAMPLES = ("--hypothesis-profile", "full")
 WHICH = "import sys; print('%d.%d' % sys.version_info[:2], sys.executable)"
 
 
@@ -41,7 +45,8 @@ def run_tests(version: str, python: str) -> bool:
     print(f"== python {version}", flush=True)
     venv = ROOT / ".make" / f"python{version}"
     own = [str(venv / "bin" / "python"), "-m"]
-    commands = [[python, "scripts/prepare.py", str(venv)], [*own, "compileall", "-q", "src"], [*own, "pytest"]]
+    test = [*own, "pytest", *ALL_EXAMPLES]
+    commands = [[python, "scripts/prepare.py", str(venv)], [*own, "compileall", "-q", "src"], test]
     return all(subprocess.run(command, cwd=ROOT, check=False).returncode == 0 for command in commands)
 
 

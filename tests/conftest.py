@@ -1,5 +1,6 @@
 """What all tests share: examples that are the same in every run, no clock that fails a slow machine, no odd settings.
 
+`pytest --hypothesis-profile full` tries all examples, as `make test-all` does; without it a quarter of them is tried.
 `pytest --hypothesis-profile search` looks for examples that nobody has seen yet.
 """
 
@@ -11,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("polylect", settings.get_profile("search"), derandomize=True)
+settings.register_profile("full", settings.get_profile("search"), derandomize=True)
+settings.register_profile("polylect", settings.get_profile("full"), max_examples=25)
 settings.load_profile("polylect")
 
 # Whatever the machine is told of proxies and of telemetry: servers of tests are on this machine, and tests decide.

@@ -64,8 +64,10 @@ def faults(source: str, folder: str, package: str) -> list[str]:
 
 def extras(source: str) -> list[int]:
     """The lines that make an event `Extra`."""
-    calls = [node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)] if "Extra" in source else []
-    return [name.lineno for name in calls if ast.unparse(name).split(".")[-1] == "Extra"]
+    if "Extra" not in source:
+        return []
+    names = [node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    return [name.lineno for name in names if ast.unparse(name).split(".")[-1] == "Extra"]
 
 
 def package_of(path: Path) -> str:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apis.cases import CASES, History, assistant, call, result, user
+from example_count import up_to
 from polylect.apis import anthropic_messages, encoded_history, openai_chat, openai_responses
 from polylect.apis.encoded_history import BodyEncoder, EncodedHistories, EncodedHistory
 from polylect.vocab.content import Image, Message, ToolCall, ToolResult
@@ -80,7 +81,7 @@ STORIES = st.lists(st.tuples(st.booleans(), CHANGES, REQUESTS), min_size=1, max_
 
 
 @EACH
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=up_to(60), deadline=None)
 @given(story=STORIES)
 def test_whatever_becomes_of_a_conversation_its_requests_are_the_same_bytes(vendor: str, story: list[Any]) -> None:
     encode_message, body = BODIES[vendor]

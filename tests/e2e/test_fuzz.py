@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine_process import Engine, Place
+from example_count import up_to
 
 _numbers = count()
 
@@ -51,7 +52,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 
 @given(lines=st.lists(LINES, max_size=6), cuts=st.lists(st.integers(min_value=0, max_value=2000), max_size=6))
-@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=up_to(150), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_whatever_is_sent_the_next_ping_is_answered(engine: Engine, lines: list[bytes], cuts: list[int]) -> None:
     data = b"\n".join(lines)
     places = sorted({min(cut, len(data)) for cut in cuts} | {0, len(data)})

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from doubles import PATIENCE, Crash, Echo, Edit, Hang, Log, Run, Show, SpottyLog, Talk
+from example_count import up_to
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Answer, Cancel, Configure, Prompt, Query, Steer
 from polylect.vocab.events import Ask, AskClosed, Reply, TurnEnded
@@ -101,7 +102,7 @@ async def conversation(folder: Path, replies: list[Any], acts: list[tuple[str, i
     return talk
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=up_to(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(replies=REPLIES, acts=st.lists(ACTS, max_size=25))
 def test_L1_L2_any_interleaving_is_grammatical_and_answered_and_every_turn_ends_once(
     tmp_path: Path, replies: list[Any], acts: list[tuple[str, int]]
@@ -117,7 +118,7 @@ def test_L1_L2_any_interleaving_is_grammatical_and_answered_and_every_turn_ends_
     assert Counter(ask.ask for ask in talk.of(Ask)) == Counter(closed.ask for closed in talk.of(AskClosed))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=up_to(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(replies=REPLIES, acts=st.lists(ACTS, max_size=15), full=st.sets(st.integers(1, 30), max_size=4))
 def test_L1_T4_any_interleaving_with_a_disk_that_fails_now_and_then_is_grammatical_too(
     tmp_path: Path, replies: list[Any], acts: list[tuple[str, int]], full: set[int]

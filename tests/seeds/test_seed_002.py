@@ -12,6 +12,7 @@ from msgspec import Struct
 from dialects.claude.host_talk import INIT, RESULT, Frame, Host, assistant, brief, only, stream, text, thinking, use
 from dialects.claude.host_talk import tool_result as returned
 from dialects.pair import Pair
+from example_count import up_to
 from polylect.dialects.claude.dialect import DIALECT
 from polylect.dialects.claude.host.deduplicate import fingerprint
 from polylect.vocab import events as e
@@ -187,7 +188,7 @@ class Form(Struct, frozen=True):
 
 FORMS = st.builds(Form, growing=st.booleans(), ids=st.booleans(), parents=st.booleans(), uuids=st.booleans())
 NAMED = st.builds(Form, growing=st.booleans(), ids=st.just(True), parents=st.just(True), uuids=st.just(True))
-quick = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(max_examples=up_to(60), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @st.composite

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from conversations import called, step, text
 from dialects.claude.engine_driver import EngineDriver, user
+from example_count import up_to
 from polylect.dialects.claude.versions import MAX_FRAME
 from polylect.vocab.commands import Configure, MalformedCommand, Quit, UnknownCommand
 from polylect.vocab.content import Image
@@ -87,7 +88,7 @@ SUBTYPES = ("initialize", "interrupt", "mcp_set_servers", "set_model", "rewind_f
     subtype=st.sampled_from(SUBTYPES),
     inner=st.dictionaries(st.sampled_from(("hooks", "servers", "model", "settings", "agents", "systemPrompt")), JSON),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=up_to(150), deadline=None)
 def test_no_frame_is_ever_a_fault_of_ours(kind: str, fields: dict, subtype: str, inner: dict) -> None:  # type: ignore[type-arg]
     driver = EngineDriver()
     driver.receive({"type": kind, **fields})

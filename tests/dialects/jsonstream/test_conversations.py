@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from dialects.pair import env
 from doubles import PATIENCE, Crash, Echo, Edit, Hang, Log, Run, Show, Talk
+from example_count import up_to
 from grammar_check import Grammar
 from polylect.dialects.jsonstream.engine.codec import EngineSide
 from polylect.dialects.jsonstream.host.codec import HostSide
@@ -307,5 +308,5 @@ async def rounds(count: int) -> None:
 
 TestConversation = Conversation.TestCase
 TestConversation.settings = settings(
-    max_examples=80, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=up_to(80), stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )

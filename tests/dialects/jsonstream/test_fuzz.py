@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dialects.pair import env
+from example_count import up_to
 from grammar_check import Grammar
 from polylect.dialects.jsonstream.dialect import DIALECT
 from polylect.dialects.jsonstream.frames import base as shapes
@@ -44,7 +45,7 @@ FRAMES = st.builds(
 )
 TALK = st.lists(FRAMES, max_size=5).map(lambda frames: "".join(json.dumps(frame) + "\n" for frame in frames).encode())
 VERSIONS = pytest.mark.parametrize("version", DIALECT.versions)
-thorough = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+thorough = settings(max_examples=up_to(60), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @VERSIONS

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dialects.omp.engine_talk import EngineTalk, Frame, kinds
+from example_count import up_to
 from polylect.dialects.omp.frames.table import COMMANDS, VERSIONS
 from polylect.vocab.commands import MalformedCommand, UnknownCommand
 from polylect.vocab.content import Failure
@@ -115,7 +116,7 @@ fields = st.sampled_from(sorted({name for shape in COMMANDS.values() for name in
 
 
 @given(st.sampled_from(sorted(COMMANDS)), st.dictionaries(fields, words, max_size=5), st.sampled_from(VERSIONS))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=up_to(150), deadline=None)
 def test_whatever_a_command_holds_it_is_understood_or_answered_and_never_raises(
     kind: str, frame: Frame, version: str
 ) -> None:

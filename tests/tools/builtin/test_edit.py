@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from doubles_tools import FolderContext, use
+from example_count import up_to
 from polylect.tools.text.diff import unified_diff
 from polylect.vocab.ports import ToolReturn
 
@@ -152,7 +153,7 @@ def test_a_huge_replacement_is_shown_in_bounds(context: FolderContext) -> None:
 TEXTS = some.lists(some.sampled_from(["a\n", "b\n", "c\n", "d\r\n", "\n", "é \u2028\n"]), max_size=30).map("".join)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=up_to(40), deadline=None)
 @given(old=TEXTS, new=TEXTS, ends=some.tuples(some.sampled_from(["", "x"]), some.sampled_from(["", "y", "x"])))
 def test_a_diff_turns_the_old_text_into_the_new_one(
     tmp_path_factory: pytest.TempPathFactory, old: str, new: str, ends: tuple[str, str]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from example_count import up_to
 from machine import cpu
 from polylect.tools.text.html_text import html_to_text
 
@@ -42,7 +43,7 @@ def test_markup_becomes_words(html: str, text: str) -> None:
 
 
 @given(some.text(some.sampled_from("<>/!-='\" abpli\n&;#x"), max_size=80))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=up_to(500), deadline=None)
 def test_no_page_is_a_fault(html: str) -> None:
     html_to_text(html, "https://x.org/")
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conversations import CONVERSATIONS, READY, SMALL
+from example_count import up_to
 from grammar_check import Grammar
 from polylect.vocab import events as e
 from polylect.vocab.content import Failure, Image, Text, Thinking, ToolCall, Usage
@@ -400,7 +401,7 @@ any_event = st.one_of(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=up_to(600), deadline=None)
 @given(st.lists(any_event, max_size=40))
 def test_whatever_a_peer_says_comes_out_grammatical(events: list[e.Event]) -> None:
     completer = Completer()
