@@ -41,7 +41,7 @@ import asyncio
 
 import msgspec
 
-from polylect.host import connect
+from polylect.host import NoSuchSession, connect
 
 warehouse = {"screws": 7}
 

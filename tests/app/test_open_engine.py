@@ -24,8 +24,11 @@ from polylect.host import (
     HostError,
     InvalidType,
     Limits,
+    NoSuchSession,
     Refused,
     ServerFailed,
+    SessionExists,
+    SessionInUse,
     ToolFinished,
     TurnFailed,
     allow_all,
@@ -137,7 +140,7 @@ def test_a_session_is_kept_where_it_should_be_and_gone_on_with(tmp_path: Path) -
                 await agent.ask("Hello 1")
                 assert agent.session == "one"
                 again = open_engine(**options, resume="one")
-                with pytest.raises(EngineDied, match="Session 'one' is in use"):
+                with pytest.raises(SessionInUse, match="Session 'one' is in use"):
                     await again.__aenter__()
             for name in ("one", "latest"):
                 async with open_engine(**options, resume=name) as agent:
@@ -147,9 +150,11 @@ def test_a_session_is_kept_where_it_should_be_and_gone_on_with(tmp_path: Path) -
                     assert cost
             assert [len(request["messages"]) for request in model.asked] == [1, 3, 5]
             assert os.listdir(sessions) == ["one"]
-            with pytest.raises(EngineDied, match=r"Session ID 'one' already exists. Use resume one to go on with it"):
+            with pytest.raises(
+                SessionExists, match=r"Session ID 'one' already exists. Use resume one to go on with it"
+            ):
                 await open_engine(**options, session="one").__aenter__()
-            with pytest.raises(EngineDied, match="Session 'two' not found"):
+            with pytest.raises(NoSuchSession, match="Session 'two' not found"):
                 await open_engine(**options, resume="two").__aenter__()
 
     bounded(talk)

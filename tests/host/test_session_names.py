@@ -11,7 +11,7 @@ import pytest
 from engine_process import Place, launcher
 from machine import PATIENCE
 from peers.programs import path_with
-from polylect.host import EngineDied, InvalidValue, connect
+from polylect.host import NoSuchSession, NotConfigured, SessionExists, SessionInUse, connect
 from polylect.host.sync import connect as sync_connect
 
 SCRIPT = '[[reply]]\ntext = "you said {prompt}"\n'
@@ -63,8 +63,48 @@ def test_a_name_is_given_once(place: Place, engine: str) -> None:
         async with asyncio.timeout(PATIENCE):
             async with connect(engine, session="fix login", **options(place)) as agent:
                 await agent.ask("one")
-            with pytest.raises((EngineDied, InvalidValue)):
+            with pytest.raises(SessionExists, match="resume='fix login'"):
                 async with connect(engine, session="fix login", **options(place)):
+                    pass
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("name", ["fix-login", "latest"])
+@pytest.mark.parametrize("engine", [*OURS, "polylect-jsonstream", *LINKED])
+def test_a_session_that_is_not_there_can_be_begun_instead(place: Place, engine: str, name: str) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE):
+            with pytest.raises(NoSuchSession) as caught:
+                async with connect(engine, resume=name, **options(place)):
+                    pass
+            assert "--" not in str(caught.value)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("engine", [*OURS, "polylect-jsonstream"])
+def test_a_session_has_one_engine_at_a_time(place: Place, engine: str) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE):
+            async with connect(engine, session="fix login", **options(place)) as agent:
+                await agent.ask("one")
+                with pytest.raises(SessionInUse):
+                    async with connect(engine, resume="fix login", **options(place)):
+                        pass
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("engine", [*OURS, "polylect-jsonstream"])
+def test_an_engine_without_a_model_says_what_to_give(place: Place, engine: str) -> None:
+    place.configure("")
+    env = {name: value for name, value in place.env.items() if name != "POLYLECT_PROVIDER"}
+
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE):
+            with pytest.raises(NotConfigured, match="give provider=; provider='scripted' plays a script"):
+                async with connect(engine, cwd=place.workspace, env=env):
                     pass
 
     asyncio.run(main())

@@ -12,7 +12,7 @@ from interop import omp_peers
 from interop.claude_model import Model, Step, text
 from interop.script_engines import _ENVIRONMENT, MODEL, READY_WITHIN
 from machine import PATIENCE
-from polylect.host import connect
+from polylect.host import NoSuchSession, SessionExists, connect
 
 NAME = "Fix the login"
 SCRIPT: dict[str, list[Step]] = {word: [[text(f"You said {word}.")]] for word in ("ONE", "TWO", "THREE")}
@@ -25,8 +25,14 @@ def test_a_session_is_resumed_by_its_name(engine: str, tmp_path: Path, monkeypat
             async with asyncio.timeout(3 * PATIENCE):
                 options = _options(engine, model, tmp_path, monkeypatch)
                 name = engine.split()[0]
+                with pytest.raises(NoSuchSession):
+                    async with connect(name, resume=NAME, **options):
+                        pass
                 async with connect(name, session=NAME, **options) as agent:
                     assert (await agent.ask("ONE")).session_id == NAME
+                with pytest.raises(SessionExists):
+                    async with connect(name, session=NAME, **options):
+                        pass
                 async with connect(name, resume=NAME, **options) as agent:
                     before = len(model.asked)
                     result = await agent.ask("TWO")

@@ -270,7 +270,7 @@ def _budget_flags(budget: float | Mapping[str, Any] | None) -> Values:
         raise cannot_start(error) from None
 
 
-def _in_python_words(error: Exception, *, from_files: bool = True) -> EngineDied:
+def _in_python_words(error: EngineDied, *, from_files: bool = True) -> EngineDied:
     """The same error in the words of the parameters, and not of flags and variables that are not read."""
     text = str(error)
     for pattern, words in _REWORDED if from_files else (_NO_KEY, *_REWORDED):
@@ -278,7 +278,7 @@ def _in_python_words(error: Exception, *, from_files: bool = True) -> EngineDied
     text = re.sub(r"--([a-z][a-z-]+)", lambda flag: _PARAMETERS.get(flag[1], flag[1].replace("-", "_")), text)
     if not from_files and _VARIABLE.search(text):
         text += " (the environment counts only with settings=True, or as env)"
-    return EngineDied(text)
+    return type(error)(text, error.code)
 
 
 class Wire:

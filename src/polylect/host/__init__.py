@@ -16,7 +16,8 @@ _PLACES = {
     "host.asks": ("Ask", "Policy", "allow_all", "category", "deny_all"),
     "host.connecting": ("connect",),
     "host.errors": (
-        *("EngineDied", "HostError", "InvalidType", "InvalidValue", "Refused", "SchemaNotMet", "ServerFailed"),
+        *("EngineDied", "HostError", "InvalidType", "InvalidValue", "NoSuchSession", "NotConfigured", "Refused"),
+        *("SchemaNotMet", "ServerFailed", "SessionExists", "SessionInUse"),
         *("TimedOut", "TurnFailed", "UnknownEngine", "UnknownName", "UnknownPrice", "UnreadableFile"),
         *("Unsupported", "WrongState"),
     ),

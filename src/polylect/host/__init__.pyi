@@ -11,9 +11,13 @@ from polylect.host.errors import EngineDied as EngineDied
 from polylect.host.errors import HostError as HostError
 from polylect.host.errors import InvalidType as InvalidType
 from polylect.host.errors import InvalidValue as InvalidValue
+from polylect.host.errors import NoSuchSession as NoSuchSession
+from polylect.host.errors import NotConfigured as NotConfigured
 from polylect.host.errors import Refused as Refused
 from polylect.host.errors import SchemaNotMet as SchemaNotMet
 from polylect.host.errors import ServerFailed as ServerFailed
+from polylect.host.errors import SessionExists as SessionExists
+from polylect.host.errors import SessionInUse as SessionInUse
 from polylect.host.errors import TimedOut as TimedOut
 from polylect.host.errors import TurnFailed as TurnFailed
 from polylect.host.errors import UnknownEngine as UnknownEngine

@@ -21,6 +21,7 @@ from polylect.host.link import Link, ProcessLink, Tap
 from polylect.host.process import Spawn, spawn
 from polylect.host.supervision.engine_supervisor import MakeLink
 from polylect.host.supervision.session_names import SessionNames
+from polylect.host.supervision.start_errors import StartErrors
 from polylect.system.search_paths import absolute_only
 from polylect.vocab.content import Server
 
@@ -127,6 +128,7 @@ def connect(
         words = [os.fspath(word) for word in engine]
         wire, argv = _dialect(dialect, version), [_program(words[0]), *words[1:], *flags]
         reported = engine_registry.reported_as_it_goes(dialect, argv)
+        around["start_errors"] = StartErrors(engine_registry.EXIT_CODES if dialect == "native" else {})
         return Agent(
             lambda session, memory: ProcessLink(argv, wire, **around, **memory),
             **how,
@@ -220,9 +222,16 @@ def _to_known(
     def link(session: str | None, memory: Mapping[str, Any]) -> Link:
         going_on = wishes if session == "" else {**wishes, "resume": session, "session": ""}
         more = {**(one.resumed if going_on.get("resume") else {}), **memory}
-        return ProcessLink(engine_registry.command(one, going_on, args), wire, env=variables, **options, **more)
+        argv = engine_registry.command(one, going_on, args)
+        errors = StartErrors(one.start_errors, engine_registry.flag_parameters(one), _values(going_on))
+        return ProcessLink(argv, wire, env=variables, start_errors=errors, **options, **more)
 
     return link
+
+
+def _values(wishes: Mapping[str, Any]) -> list[str]:
+    """The texts that an engine was started with, and may repeat where it says why it does not start."""
+    return [str(each) for wish in wishes.values() for each in (wish if isinstance(wish, tuple | list) else (wish,))]
 
 
 def _dialect(name: str, version: str) -> Dialect:

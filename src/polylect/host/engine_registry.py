@@ -13,7 +13,15 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from polylect.dialects.jsonstream.versions import WIRE_MODES
-from polylect.host.errors import InvalidValue, UnknownEngine
+from polylect.host.errors import (
+    EngineDied,
+    InvalidValue,
+    NoSuchSession,
+    NotConfigured,
+    SessionExists,
+    SessionInUse,
+    UnknownEngine,
+)
 from polylect.system.repository import project
 from polylect.system.search_paths import absolute_only, program_on
 from polylect.vocab.modes import CLAUDE_MODES, MODES, OMP_MODES
@@ -47,6 +55,8 @@ class EngineSpec(Struct, frozen=True, kw_only=True):
     """The words for going on with the last session, if `latest` is no id for it."""
     listing: tuple[str, ...] = ()
     """The words that make it tell its sessions, as `polylect sessions --json` does."""
+    start_errors: Mapping[int | str, type[EngineDied]] = {}
+    """What it means by an exit code, or by a text (a regular expression), when it does not start."""
     options: Mapping[str, Any] = {}
     """For the host side of its dialect."""
     resumed: Mapping[str, Any] = {}
@@ -108,6 +118,30 @@ _PATHS = ("script", "config", "add_dir", "session_dir", "extension")
 # and absolute entries of PYTHONPATH are still found.
 _POLYLECT = (sys.executable, "-P", "-m", "polylect")
 _LISTING = ("sessions", "--here", "--json")
+EXIT_CODES: dict[int | str, type[EngineDied]] = {
+    66: NoSuchSession,
+    73: SessionExists,
+    75: SessionInUse,
+    78: NotConfigured,
+}
+"""Of our engine on the native wire. On the wires of other programs it has the exit codes of those."""
+_TEXTS: dict[int | str, type[EngineDied]] = {
+    "Session '.*' not found|No sessions found for": NoSuchSession,
+    "Session ID '.*' already exists": SessionExists,
+    "Session '.*' is in use by process": SessionInUse,
+}
+"""Of aionrs and wayland-core, and of our engine in the place of another program."""
+_OUR_TEXTS = {
+    **_TEXTS,
+    78: NotConfigured,
+    "no model is (configured|named)|is not set: set it or give|start with --allow-unpriced": NotConfigured,
+}
+_CLAUDE_TEXTS = {
+    **_TEXTS,
+    "No conversation found": NoSuchSession,
+    "Session ID .* is already in use": SessionExists,
+}
+_OMP_TEXTS = {**_TEXTS, 'Session ".*" not found|No session found matching': NoSuchSession}
 
 ENGINES: dict[str, EngineSpec] = {
     engine.name: engine
@@ -120,6 +154,7 @@ ENGINES: dict[str, EngineSpec] = {
             flags={**_OURS, "mode": ("--approval-mode", "{}"), "extension": ("--extension", "{}")},
             modes=_OWN_MODES,
             listing=_LISTING,
+            start_errors=EXIT_CODES,
         ),
         EngineSpec(
             name="polylect-jsonstream",
@@ -133,6 +168,7 @@ ENGINES: dict[str, EngineSpec] = {
             modes=_OWN_MODES,
             listing=_LISTING,
             options={"hold": False, "modes": ("plan", "dont_ask")},
+            start_errors=_OUR_TEXTS,
         ),
         EngineSpec(
             name="polylect-omp",
@@ -143,6 +179,7 @@ ENGINES: dict[str, EngineSpec] = {
             flags={**_OURS, "mode": ("--approval-mode", "{}")},
             modes=_OWN_MODES,
             listing=_LISTING,
+            start_errors=_OUR_TEXTS,
         ),
         EngineSpec(
             name="polylect-claude",
@@ -152,6 +189,7 @@ ENGINES: dict[str, EngineSpec] = {
             flags={**_OURS, **_CLAUDE},
             modes=CLAUDE_MODES,
             listing=_LISTING,
+            start_errors=_OUR_TEXTS,
         ),
         EngineSpec(
             name="claude",
@@ -167,6 +205,7 @@ ENGINES: dict[str, EngineSpec] = {
             places=("~/.local/bin", "~/.claude/local", "~/.npm-global/bin", "/usr/local/bin"),
             install="npm install -g @anthropic-ai/claude-code",
             resumed={"resumed": True},
+            start_errors=_CLAUDE_TEXTS,
         ),
         EngineSpec(
             name="omp",
@@ -180,6 +219,7 @@ ENGINES: dict[str, EngineSpec] = {
             latest=("--continue",),
             places=("~/.bun/bin", "~/.local/bin"),
             install="bun install -g @oh-my-pi/pi-coding-agent",
+            start_errors=_OMP_TEXTS,
         ),
         EngineSpec(
             name="pi",
@@ -192,6 +232,7 @@ ENGINES: dict[str, EngineSpec] = {
             latest=("--continue",),
             places=("~/.npm-global/bin", "~/.local/bin"),
             install="npm install -g @mariozechner/pi-coding-agent",
+            start_errors=_OMP_TEXTS,
         ),
         EngineSpec(
             name="aionrs",
@@ -203,6 +244,7 @@ ENGINES: dict[str, EngineSpec] = {
             modes=_THEIR_MODES,
             places=("~/.cargo/bin", "~/.local/bin"),
             resumed={"resumed": True},
+            start_errors=_TEXTS,
         ),
         EngineSpec(
             name="wayland-core",
@@ -215,6 +257,7 @@ ENGINES: dict[str, EngineSpec] = {
             places=("~/.cargo/bin", "~/.local/bin"),
             env={"WAYLAND_ASSISTANT": "polylect", "WAYLAND_ALLOW_WIRE_FORCE": "1"},  # else no servers, no modes
             session_ids="hex",
+            start_errors=_TEXTS,
         ),
     )
 }
@@ -252,6 +295,17 @@ def command(engine: EngineSpec, wishes: Mapping[str, Any], extra: Sequence[str] 
         for each in value if isinstance(value, tuple | list) else (value,):
             words += [part.replace("{}", str(each)) for part in engine.flags[wish]]
     return [*words, *extra]
+
+
+def flag_parameters(engine: EngineSpec) -> dict[str, str]:
+    """The parameter of `connect` that each flag of the engine stands for, with `=` for its value."""
+    return {
+        "--resume": "resume=",
+        **{
+            words[0].removesuffix("={}"): f"{name}=" if "{}" in "".join(words) else f"{name}=True"
+            for name, words in engine.flags.items()
+        },
+    }
 
 
 def taken(engine: EngineSpec) -> list[str]:

@@ -3,6 +3,10 @@
 PolylectError
 └── HostError
     ├── EngineDied     it could not be started, was never ready, or is gone; has `code` and `last_words`
+    │   ├── NoSuchSession  the session to go on with does not exist
+    │   ├── SessionExists  the id of a new session is taken
+    │   ├── SessionInUse   another process has the session open
+    │   └── NotConfigured  a person has to set something first: a key, a provider, a model
     ├── InvalidValue   an argument cannot have this value; also a ValueError
     ├── InvalidType    an argument cannot have this type; also a TypeError
     ├── UnknownName    there is nothing of this name; the text says what there is; also a LookupError
@@ -36,6 +40,22 @@ class EngineDied(HostError):
         super().__init__(message)
         self.code = code
         self.last_words = last_words
+
+
+class NoSuchSession(EngineDied):
+    pass
+
+
+class SessionExists(EngineDied):
+    pass
+
+
+class SessionInUse(EngineDied):
+    pass
+
+
+class NotConfigured(EngineDied):
+    pass
 
 
 class InvalidValue(HostError, ValueError):

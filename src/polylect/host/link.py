@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 from polylect.dialects.base import Dialect, Env, HostSide, Successor
 from polylect.host.errors import EngineDied
 from polylect.host.process import EngineProcess, Spawn, spawn
+from polylect.host.supervision.start_errors import StartErrors
 from polylect.host.supported_commands import supports
 from polylect.system.clock_and_ids import new_id, now_ms
 from polylect.vocab.commands import Cancel, Command
@@ -94,12 +95,14 @@ class ProcessLink:
         name: str = "",
         install: str = "",
         spawn: Spawn = spawn,
+        start_errors: StartErrors = StartErrors(),  # noqa: B008  (frozen)
         **options: Any,
     ) -> None:
         self._argv = argv
         self._name = name or argv[0]
         self._install = install
         """How it could be had, if it is not there."""
+        self._start_errors = start_errors
         self._cwd = cwd
         self._env = os.environ if env is None else env
         self._tap = tap
@@ -228,7 +231,10 @@ class ProcessLink:
         if self._text > _MOST_TEXT:
             what = f"said more than {_MOST_TEXT} characters in one step and was ended,"
         code, words = (process.code, process.last_words) if process else (None, "")
-        words = words if self._ready else self._start_failure or words
+        kind, advice = EngineDied, words
+        if not self._ready:
+            words = self._start_failure or words
+            kind, advice = self._start_errors.kind(code, words), self._start_errors.in_parameters(words)
         exit_code = f" with exit code {code}" if code is not None else ""
-        last_words = f"; it said: {words}" if words else ""
-        return EngineDied(f"the engine {self._name} {what}{exit_code}{last_words}", code, words)
+        last_words = f"; it said: {advice}" if advice else ""
+        return kind(f"the engine {self._name} {what}{exit_code}{last_words}", code, words)

@@ -34,6 +34,18 @@ class FolderError(Exception):
     """The session cannot be used. The text says why and what to do."""
 
 
+class NoSuchSession(FolderError):
+    """There is no session of this id."""
+
+
+class SessionExists(FolderError):
+    """A new session cannot have this id, because it is taken."""
+
+
+class SessionInUse(FolderError):
+    """Another process has the session open."""
+
+
 class Folder:
     """The folder of a session, locked for this process until `close`."""
 
@@ -90,7 +102,7 @@ def create(root: str, session: str, workspace: str) -> Folder:
             raise FolderError(f"{file_path} {why}, so no session can be kept there")
     if _has_content(folder.log):
         folder.close()
-        raise FolderError(f"Session ID '{session}' already exists. Use --resume {session} to go on with it")
+        raise SessionExists(f"Session ID '{session}' already exists. Use --resume {session} to go on with it")
     try:
         with open(about, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(workspace)
@@ -108,7 +120,7 @@ def find_session(root: str, session: str, workspace: str) -> str:
     if why := why_unreadable(log):
         raise FolderError(f"{log} {why}, so there is no session to go on with")
     if not _has_content(log):
-        raise FolderError(f"Session '{session}' not found in {root}. `polylect sessions` lists them")
+        raise NoSuchSession(f"Session '{session}' not found in {root}. `polylect sessions` lists them")
     return session
 
 
@@ -117,7 +129,7 @@ def resume(root: str, session: str, workspace: str) -> Folder:
     session = find_session(root, session, workspace)
     folder = _lock(path_of(root, session))
     if folder is None:
-        raise FolderError(f"Session '{session}' not found in {root}. `polylect sessions` lists them")
+        raise NoSuchSession(f"Session '{session}' not found in {root}. `polylect sessions` lists them")
     try:
         os.close(os.open(folder.log, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC))
     except OSError as error:
@@ -246,7 +258,7 @@ def _lock(path: str) -> Folder | None:
     except OSError:
         holder = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
         os.close(descriptor)
-        raise FolderError(
+        raise SessionInUse(
             f"Session '{os.path.basename(path)}' is in use by process {holder}. End that one, or start another session"
         ) from None
     try:
@@ -276,7 +288,7 @@ def _latest(root: str, workspace: str) -> str:
         if _has_content(log) and workspace_of(os.path.join(root, name)) == workspace:
             candidates.append((os.stat(log).st_mtime_ns, name))
     if not candidates:
-        raise FolderError(f"No sessions found for {workspace}. Start one without --resume")
+        raise NoSuchSession(f"No sessions found for {workspace}. Start one without --resume")
     return max(candidates)[1]
 
 

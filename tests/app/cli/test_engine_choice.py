@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine_process import Place
-from polylect.app.cli.engine_choice import resolve_engine
+from polylect.app.cli.engine_choice import in_flags, resolve_engine
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,10 @@ def test_polylect_run_drives_a_command_line(tmp_path: Path) -> None:
     gone = place.run("run", "hello", "--engine", "no-such-program --x", "--dialect", "omp")
     assert (gone.code, gone.out) == (78, b"")
     assert "no-such-program" in gone.errors
+
+
+def test_errors_of_connect_name_flags_in_the_terminal() -> None:
+    text = "Use resume='a b', or give provider=; provider='scripted' needs no key, or allow_unpriced=True. x.model='y'"
+    assert in_flags(text) == (
+        "Use --resume a b, or give --provider; --provider scripted needs no key, or --allow-unpriced. x.model='y'"
+    )

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from polylect.tui.chat import SessionLister
     from polylect.vocab.answers import SessionCard
 
+_PARAMETERS = ("resume", "provider", "model", "mode", "base_url", "system_prompt", "script")
+"""Those of `connect` that are flags of this command."""
+
 
 def main(words: list[str]) -> int:
     options = _parser().parse_args(words)
@@ -42,7 +45,7 @@ def main(words: list[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except (EngineDied, ValueError, LookupError) as error:
-        print_error(error, "polylect chat", several_lines=True)
+        print_error(engine_choice.in_flags(str(error)), "polylect chat", several_lines=True)
         return 78 if isinstance(error, EngineDied) else 2
 
 
@@ -53,8 +56,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--dialect", metavar="WIRE", default="", help=engine_choice.DIALECT_HELP)
     add("--cwd", metavar="FOLDER", default=".", help="where the work is")
     add("--resume", metavar="ID", help="go on with a session; latest is the newest here")
-    for name in ("provider", "model", "mode", "base-url", "system-prompt", "script"):
-        add(f"--{name}", dest=name.replace("-", "_"))
+    for name in _PARAMETERS[1:]:
+        add(f"--{name.replace('_', '-')}")
     return parser
 
 
@@ -64,8 +67,7 @@ async def _chat(options: argparse.Namespace) -> int:
     from polylect.host.connecting import connect
     from polylect.tui.chat import Chat, SwitchSession
 
-    names = ("resume", "provider", "model", "mode", "base_url", "system_prompt", "script")
-    engine_options = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    engine_options = {name: getattr(options, name) for name in _PARAMETERS if getattr(options, name) is not None}
     engine, engine_options = engine_choice.resolve_engine(options.engine, options.dialect, engine_options)
     restarts = 3 if isinstance(engine, str) else 0  # another program would start a new session without saying so
     console, previous = Console(), engine_options
@@ -88,7 +90,7 @@ async def _chat(options: argparse.Namespace) -> int:
         except (EngineDied, ValueError) as error:
             if previous is engine_options:
                 raise
-            console.print(escape_controls(str(error)), style="red", markup=False)
+            console.print(escape_controls(engine_choice.in_flags(str(error))), style="red", markup=False)
             engine_options = previous
 
 

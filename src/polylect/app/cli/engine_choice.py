@@ -4,6 +4,7 @@
 command line the wire is needed too: it comes from `--dialect` or from words in the command line itself.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,8 @@ from polylect.host.errors import UnknownEngine
 
 HELP = f"one of {', '.join(ENGINES)}, or a command line in quotes (polylect)"
 DIALECT_HELP = "the wire of a command line: native, jsonstream, omp or claude, with a version as jsonstream:0.1.0"
+_FLAGS = {"session": "session-id", "max_cost": "budget"}
+"""Flags that are not called as the parameter of `connect`."""
 _DIALECTS = plug.dialects()
 _DIALECT_BY_WORD = {
     "--native": "native",
@@ -44,6 +47,16 @@ def resolve_engine(engine: str, dialect: str, options: Mapping[str, Any]) -> tup
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in options)
         raise ValueError(f"{flags} cannot be handed on to {words[0]!r}: write its own flags into the command line")
     return words, _dialect_options(words, dialect)
+
+
+def in_flags(text: str) -> str:
+    """Returns the `text` of an error of `connect` with flags in the place of its parameters (`resume='a'`)."""
+    names = "|".join({name for engine in ENGINES.values() for name in engine.flags})
+    return re.sub(
+        rf"(?<![\w.])({names})=(?:True|'([^']*)')?",
+        lambda match: f"--{_FLAGS.get(match[1], match[1].replace('_', '-'))}" + (f" {match[2]}" if match[2] else ""),
+        text,
+    )
 
 
 def _split_command_line(engine: str) -> list[str]:

@@ -20,6 +20,7 @@ from typing import Any, TextIO
 import msgspec
 
 from polylect.app.cli.answer_policy import BY_PLAN_MODE, BY_RULE, NOBODY_TO_ASK, answer_by_rules
+from polylect.app.cli.engine_choice import in_flags
 from polylect.app.cli.progress import Progress, describe_call
 from polylect.app.cli.run_flags import RunOptions
 from polylect.app.serving.in_process import InProcessLink
@@ -127,7 +128,7 @@ class _Run:
                 reader.add_done_callback(partial(self._on_reader_done, asyncio.current_task()))
                 code = await self._ask_engine(agent)
         except EngineDied as error:
-            return self._fail(str(error), CONFIGURATION)
+            return self._fail(in_flags(str(error)), CONFIGURATION)
         except asyncio.CancelledError:
             if self._event_reader and not self._output_error:
                 # The last events say how the turn ended and what it cost.

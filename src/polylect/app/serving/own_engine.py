@@ -18,9 +18,9 @@ from polylect.app.serving.open_provider import keys
 from polylect.app.startup import config, secrets
 from polylect.app.startup.args import parse
 from polylect.app.startup.open_session import is_long, open_session
-from polylect.app.startup.start import CannotStart, Start, lock_session, resolve_settings
+from polylect.app.startup.start import CONFIGURATION, CannotStart, Start, lock_session, resolve_settings
 from polylect.engine.engine import Engine
-from polylect.host.errors import EngineDied
+from polylect.host.errors import EngineDied, NoSuchSession, NotConfigured, SessionExists, SessionInUse
 from polylect.sessions import folder
 from polylect.sessions.library import FileLibrary
 from polylect.sessions.session import Session
@@ -125,5 +125,15 @@ async def _load_required(assembly: Assembly) -> None:
 
 
 def cannot_start(reason: object) -> EngineDied:
-    """The error for an engine that does not start because of `reason`."""
-    return EngineDied(f"polylect cannot start: {reason}")
+    """The error for an engine that does not start because of `reason`: an exception or a text."""
+    message = f"polylect cannot start: {reason}"
+    match reason:
+        case folder.NoSuchSession():
+            return NoSuchSession(message)
+        case folder.SessionExists():
+            return SessionExists(message)
+        case folder.SessionInUse():
+            return SessionInUse(message)
+        case CannotStart() if reason.code == CONFIGURATION:
+            return NotConfigured(message, CONFIGURATION)
+    return EngineDied(message)

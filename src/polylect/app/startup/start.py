@@ -42,6 +42,10 @@ _CHOICES = {
 _SANDBOXES = ("auto", "bwrap", "landlock", "off")
 CONFIGURATION = 78
 """The exit code if a person has to set something first."""
+_SESSION_CODES: dict[type, int] = {folder.NoSuchSession: 66, folder.SessionExists: 73, folder.SessionInUse: 75}
+"""The exit codes of a start whose session does not exist, is taken or is in use; `docs/native.md` has them."""
+_JSONSTREAM_CODES = (2, CONFIGURATION)
+"""The exit codes that hosts of json-stream know; other wires have them as `EXIT_CODES` of their `start`."""
 
 
 TYPE_CHECKING = False  # typing itself would cost 5 ms
@@ -131,9 +135,9 @@ def _added_environment(options: config.Values) -> dict[str, str]:
 
 def _exit_code(error: Exception, options: config.Values) -> int:
     """The exit code; a wire of another program knows only the codes of that program."""
-    code = error.code if isinstance(error, CannotStart) else 1
-    wire = dialect_start(options)
-    return code if wire is None or code in wire.EXIT_CODES else 1
+    code = error.code if isinstance(error, CannotStart) else _SESSION_CODES.get(type(error), 1)
+    known = wire.EXIT_CODES if (wire := dialect_start(options)) else _JSONSTREAM_CODES
+    return code if code in known else 1
 
 
 def dialect_start(values: config.Values) -> "ModuleType | None":

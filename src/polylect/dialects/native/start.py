@@ -10,7 +10,7 @@ from polylect.app.startup.args import Options, parse
 from polylect.dialects.native.head import first_line
 from polylect.sessions import folder
 
-EXIT_CODES = (2, 78)
+EXIT_CODES = (2, 66, 73, 75, 78)
 """Those of the program itself."""
 SEVERAL_SESSIONS = True
 new_session_id = folder.new_id

@@ -170,7 +170,7 @@ class Conversation:
             await self.supervisor.open()
         except EngineDied as death:
             message, last_words = map(self._names.in_names, (str(death), death.last_words))
-            raise EngineDied(message, death.code, last_words) from death.__cause__
+            raise type(death)(message, death.code, last_words) from death.__cause__
 
     async def close(self) -> int:
         """Ends the engine in bounded time and returns its exit code."""

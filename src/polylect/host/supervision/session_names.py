@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from polylect.host.engine_registry import EngineSpec
-from polylect.host.errors import InvalidValue
+from polylect.host.errors import SessionExists
 from polylect.sessions.folder import is_id, sessions_root
 
 _NAMESPACE = "6f1c3a52-7d0e-5b8e-9b1f-6a2f4f0c9d11"
@@ -51,7 +51,7 @@ class SessionNames:
     def translate(self, wishes: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the `wishes` of `connect`, with `session` and `resume` as the engine wants them.
 
-        Raises InvalidValue if there is a session of this name already, on an engine that would not say so itself.
+        Raises SessionExists if there is a session of this name already, on an engine that would not say so itself.
         """
         translated = dict(wishes)
         if resume := wishes.get("resume"):
@@ -61,7 +61,7 @@ class SessionNames:
         if not self._folder:
             return {**translated, "session": self.to_engine(name)}
         if os.path.exists(self._stored(name)):
-            raise InvalidValue(f"there is a session {name!r} already: go on with it by resume={name!r}")
+            raise SessionExists(f"there is a session {name!r} already: go on with it by resume={name!r}")
         self.new = name
         return {key: wish for key, wish in translated.items() if key != "session"}
 
