@@ -1,7 +1,11 @@
 """What an engine leaves behind, and engines that are gone while something else keeps their pipes."""
 
 import asyncio
+import os
+import signal
+import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -70,6 +74,38 @@ def test_what_runs_when_an_engine_is_told_to_stop_ends_with_it(
 
     asyncio.run(asyncio.wait_for(talk(), PATIENCE))
     eventually(lambda: _gone(int(mark.read_text())))
+
+
+@pytest.mark.skipif(not Path("/usr/bin/setpriv").exists(), reason="there is no setpriv (util-linux)")
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_an_engine_is_terminated_when_its_host_is_killed(in_thread: bool, tmp_path: Path) -> None:
+    """As claude, aionrs and wayland-core do, this engine goes on with a turn though its input has ended."""
+    engine, mark = tmp_path / "engine", tmp_path / "mark"
+    engine.write_text(
+        f"#!{sys.executable}\nimport signal, sys\n"
+        f"def leave(*_):\n    open({str(mark)!r}, 'w').write('terminated')\n    sys.exit()\n"
+        f"signal.signal(signal.SIGTERM, leave)\nprint('{READY}', flush=True)\n"
+        "while True:\n    signal.pause()\n"
+    )
+    engine.chmod(0o755)
+    host = (
+        "import asyncio, threading\nfrom polylect.host import connect\n"
+        "async def main():\n"
+        f"    async with connect([{str(engine)!r}], dialect='jsonstream') as agent:\n"
+        "        print(agent.pid, flush=True)\n"
+        "        await asyncio.Event().wait()\n"
+        f"{'threading.Thread(target=asyncio.run, args=[main()]).start()' if in_thread else 'asyncio.run(main())'}\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", host], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        pid = int(process.stdout.readline())
+        process.kill()
+    try:
+        eventually(lambda: _gone(pid))
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    assert mark.read_text() == "terminated"
 
 
 def _gone(pid: int) -> bool:

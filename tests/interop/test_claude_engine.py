@@ -1,13 +1,16 @@
 """The real `claude`, from the PyPI package that carries it, driven by our host side against a model on loopback."""
 
 import asyncio
+import json
 import os
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
+from engine_process import eventually
 from grammar_check import Grammar
 from interop.claude_model import WAIT, Model, Step, agent, text, thinking, use
 from machine import PATIENCE
@@ -270,3 +273,37 @@ def test_settings_questions_and_context(tmp_path: Path) -> None:
         assert (await claude.state()).mode == "auto_edit"
 
     run(tmp_path, script, talk)
+
+
+HOST = """
+import asyncio, json, sys
+from polylect.host import TextDelta, connect
+async def main():
+    async with connect(json.loads(sys.argv[1]), dialect="claude") as claude:
+        async for event in claude.prompt("slow"):
+            if isinstance(event, TextDelta):
+                print(claude.pid, flush=True)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(not Path("/usr/bin/setpriv").exists(), reason="there is no setpriv (util-linux)")
+def test_it_ends_when_its_host_is_killed_though_the_model_still_writes(tmp_path: Path) -> None:
+    argv = json.dumps([str(CLAUDE), *FLAGS, "--include-partial-messages"])
+
+    async def main() -> None:
+        async with Model({"slow": [[text("a"), WAIT]]}) as model:
+            place = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "CLAUDE_CONFIG_DIR": str(tmp_path / "config")}
+            host = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-c", HOST, argv),
+                cwd=tmp_path,
+                env={**place, **OFFLINE, "ANTHROPIC_BASE_URL": model.url},
+                stdout=asyncio.subprocess.PIPE,
+            )
+            assert host.stdout
+            pid = int(await host.stdout.readline())
+            host.kill()
+            await host.wait()
+            await asyncio.to_thread(eventually, lambda: not Path(f"/proc/{pid}").exists())
+
+    asyncio.run(asyncio.wait_for(main(), 2 * PATIENCE))

@@ -1,8 +1,9 @@
 """An engine as a child process: its three pipes, the end of its stderr, and how it is ended.
 
 `ProcessLink` (`host/link.py`) starts it by `spawn`, or by a function of the caller's. `close` ends the process and
-everything below it in bounded time: end of input, then SIGTERM, then SIGKILL. stderr is always read, so that an engine
-which writes much there never blocks; only its last 4 kB are kept.
+everything below it in bounded time: end of input, then SIGTERM, then SIGKILL. If this process is killed, the kernel
+sends the engine SIGTERM: other engines than ours go on with a turn though their input has ended. stderr is always
+read, so that an engine which writes much there never blocks; only its last 4 kB are kept.
 """
 
 import asyncio
@@ -10,8 +11,10 @@ import errno
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import IO, NamedTuple, Protocol
 
 from polylect.system.repository import project
@@ -20,6 +23,7 @@ from polylect.system.threads import run_in_thread
 
 _LAST_WORDS = 4096
 _LAST_BREATH = 0.5
+_SETPRIV = "/usr/bin/setpriv"
 _GRACE = 2.0
 """How long each step of ending an engine may take: its input closed, then TERM, then KILL."""
 
@@ -43,9 +47,10 @@ Spawn = Callable[[Sequence[str], str, Mapping[str, str]], Child]
 
 
 def spawn(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> Child:
-    pipe = subprocess.PIPE
+    """Starts an engine. It is sent SIGTERM when the thread that called this ends, also if our process is killed."""
+    pipe, program = subprocess.PIPE, located(argv[0], env)
     return subprocess.Popen(
-        [located(argv[0], env), *argv[1:]],
+        [*_launcher(program), program, *argv[1:]],
         bufsize=0,
         cwd=cwd,
         env=env,
@@ -54,6 +59,20 @@ def spawn(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> Child:
         stderr=pipe,
         start_new_session=True,
     )
+
+
+def _launcher(program: str) -> Sequence[str]:
+    """The words before the program that have the kernel tell it of our death. None for our own engine, which notices
+    it by itself, nor for what cannot be started: that error is ours to raise."""
+    if program == sys.executable or not os.access(program, os.X_OK) or os.path.isdir(program):
+        return ()
+    return (_SETPRIV, "--pdeathsig", "TERM", "--") if _has_setpriv() else ()
+
+
+@cache
+def _has_setpriv() -> bool:
+    """Whether it is that of util-linux: the one of busybox has no --pdeathsig."""
+    return os.access(_SETPRIV, os.X_OK) and os.path.basename(os.path.realpath(_SETPRIV)) == "setpriv"
 
 
 def located(program: str, env: Mapping[str, str]) -> str:
