@@ -215,43 +215,48 @@ def test_a_host_that_adds_a_server_and_does_not_wait_has_its_tools_in_the_first_
 # The folder that a server runs in: python and npx load code from it.
 
 TRAP = """
+import sys
 try:
     import trap
 except ImportError:
     pass
-import runpy, sys
+else:
+    open(sys.argv.pop(), "w").close()
+import runpy
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-def careless(cwd: str) -> Server:
-    """One that imports a module which the workspace has."""
+def careless(mark: Path, cwd: str = "") -> Server:
+    """One that imports a module which the workspace has, and makes the file `mark` where it could."""
     extras = {"cwd": cwd} if cwd else {}
-    return Server("plain", command=sys.executable, args=("-c", TRAP, str(PLAIN), "Works"), extras=extras)
+    args = ("-c", TRAP, str(PLAIN), "Works", str(mark))
+    return Server(mark.name, command=sys.executable, args=args, extras=extras)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(("cwd", "runs"), [("", False), ("workspace", True), (".", True)])
 def test_a_server_of_a_host_imports_nothing_from_the_workspace_unless_the_host_names_it(
-    place: Place, engine: str, cwd: str, runs: bool
+    place: Place, engine: str
 ) -> None:
-    (place.workspace / "trap.py").write_text(f"open({str(place.folder / 'sprung')!r}, 'w')\n")
+    (place.workspace / "trap.py").touch()
+    folders = {"no folder": "", "by name": "workspace", "by a dot": "."}
 
     async def talk() -> None:
         async with connect(engine, cwd=str(place.workspace), env=place.env) as agent:
-            await agent.add_server(careless(cwd))
+            for name, cwd in folders.items():
+                await agent.add_server(careless(place.folder / name, cwd))
 
     asyncio.run(asyncio.wait_for(talk(), PATIENCE))
-    assert (place.folder / "sprung").exists() is runs
+    assert [name for name in folders if (place.folder / name).is_file()] == ["by name", "by a dot"]
 
 
 @pytest.mark.parametrize(("flags", "runs"), [((), False), (("--trust-workspace",), True)])
 def test_a_server_of_mcp_config_imports_from_the_workspace_only_if_that_is_trusted(
     place: Place, flags: tuple[str, ...], runs: bool
 ) -> None:
-    (place.workspace / "trap.py").write_text(f"open({str(place.folder / 'sprung')!r}, 'w')\n")
-    server = careless("")
+    (place.workspace / "trap.py").touch()
+    server = careless(place.folder / "sprung")
     config = {"mcpServers": {"plain": {"command": server.command, "args": list(server.args)}}}
     done = place.run("-p", "hi", "--output-format", "json", "--mcp-config", json.dumps(config), *flags)
     assert done.code == 0, done.errors
@@ -437,13 +442,14 @@ NAME = "mcp__plain__echo"
 HOOKS = {"PreToolUse": [{"matcher": "mcp__plain__.*", "hookCallbackIds": ["hook_0"]}]}
 
 
-def claude(place: Place, *flags: str) -> list[Frame]:
+def claude(place: Place, *flags: str, servers: tuple[str, ...] = ("plain",)) -> list[Frame]:
     """All that an engine on Claude's wire says to one prompt. Its host allows everything."""
-    config = json.dumps({"mcpServers": {"plain": {"command": sys.executable, "args": [str(PLAIN), "Works"]}}})
+    config = {name: {"command": sys.executable, "args": [str(PLAIN), "Works"]} for name in servers}
+    calls = [f'{{ call = "mcp__{name}__echo", args = {{ word = "hello" }} }}' for name in servers]
     path = place.folder / "script.toml"
-    path.write_text(ECHO.replace('"echo"', f'"{NAME}"'))
+    path.write_text(f'[[reply]]\nwhen.step = 1\nsay = [{", ".join(calls)}]\n[[reply]]\ntext = "It says {{result}}."\n')
     env = {**place.env, "POLYLECT_PROVIDER": "scripted", "POLYLECT_SCRIPT": str(path)}
-    argv = [sys.executable, "-m", "polylect", *STREAMS, "--mcp-config", config, *flags]
+    argv = [sys.executable, "-m", "polylect", *STREAMS, "--mcp-config", json.dumps({"mcpServers": config}), *flags]
     engine = Engine(argv, place.workspace, env)
     place.keep(engine)
     hello = {"subtype": "initialize", "hooks": HOOKS}
@@ -462,6 +468,12 @@ def claude(place: Place, *flags: str) -> list[Frame]:
 def asked(frames: list[Frame], subtype: str) -> list[Frame]:
     requests = [frame["request"] for frame in frames if frame["type"] == "control_request"]
     return [request for request in requests if request["subtype"] == subtype]
+
+
+def tool_results(frames: list[Frame]) -> list[str]:
+    blocks = [block for frame in frames if frame["type"] == "user" for block in frame["message"]["content"]]
+    contents = [block["content"] for block in blocks if block["type"] == "tool_result"]
+    return [content if isinstance(content, str) else content[0]["text"] for content in contents]
 
 
 def init_of(frames: list[Frame]) -> Frame:
@@ -489,10 +501,16 @@ def test_it_has_that_name_with_print_too(place: Place) -> None:
     assert frames[-1]["result"] == 'It says {"word": "hello"}.'
 
 
-@pytest.mark.parametrize("rule", [NAME, "mcp__plain", "mcp__plain__*"])
-def test_allowed_and_disallowed_tools_go_by_the_full_name(place: Place, rule: str) -> None:
-    allowed = claude(place, *ASKING, "--allowedTools", rule)
-    assert (asked(allowed, "can_use_tool"), allowed[-1]["result"]) == ([], 'It says {"word": "hello"}.')
-    forbidden = claude(place, "--permission-mode", "bypassPermissions", "--disallowedTools", rule)
-    assert NAME not in init_of(forbidden)["tools"]
-    assert f"Unknown tool: {NAME}" in forbidden[-1]["result"]
+RULES = {"plain": NAME, "second": "mcp__second", "third": "mcp__third__*"}
+
+
+def test_allowed_and_disallowed_tools_go_by_the_full_name(place: Place) -> None:
+    """Each server's tool by another form of rule; nobody speaks of the last one."""
+    servers, rules = (*RULES, "other"), ",".join(RULES.values())
+    allowed = claude(place, *ASKING, "--allowedTools", rules, servers=servers)
+    assert [request["tool_name"] for request in asked(allowed, "can_use_tool")] == ["mcp__other__echo"]
+    assert tool_results(allowed) == ['{"word": "hello"}'] * 4
+    forbidden = claude(place, "--permission-mode", "bypassPermissions", "--disallowedTools", rules, servers=servers)
+    assert [name for name in init_of(forbidden)["tools"] if "echo" in name] == ["mcp__other__echo"]
+    results = [result.split(".")[0] for result in tool_results(forbidden)]
+    assert sorted(results) == [*(f"Unknown tool: mcp__{name}__echo" for name in RULES), '{"word": "hello"}']

@@ -9,6 +9,7 @@ from engine_process import Place
 
 pytest.importorskip("mcp", reason="no wheel of the MCP SDK for this machine")
 SERVER = Path(__file__).parents[1] / "mcp_servers" / "honest.py"
+PLAIN = SERVER.with_name("plain.py")
 SCRIPT = """
 [[reply]]
 when.step = 1
@@ -56,7 +57,7 @@ def test_a_host_adds_servers_until_its_first_message_and_each_is_answered(tmp_pa
 
 def test_p1_servers_end_with_the_engine(tmp_path: Path) -> None:
     with Place(tmp_path) as place:
-        place.configure(f'[mcp.servers.sums]\ncommand = "{sys.executable}"\nargs = ["{SERVER}", "stdio"]')
+        place.configure(f'[mcp.servers.sums]\ncommand = "{sys.executable}"\nargs = ["{PLAIN}", "Works"]')
         engine = place.started()
         engine.until("mcp_ready")
         engine.close_input()

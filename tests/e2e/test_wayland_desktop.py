@@ -8,7 +8,7 @@ import pytest
 
 from engine_process import Place, message
 
-SERVER = Path(__file__).parents[1] / "mcp_servers" / "honest.py"
+SERVER = Path(__file__).parents[1] / "mcp_servers" / "plain.py"
 LAUNCHER = (
     *("--assistant", "wayland-desktop", "--profile", "__wayland_desktop_session"),
     *("--runtime-engine-mode", "standard", "--runtime-workspace-kind", "project", "--no-tui"),
@@ -28,7 +28,7 @@ def desktop(place: Place) -> Path:
     """The folder that Desktop names in $WAYLAND_HOME, with two connectors, one of them selected."""
     home = place.folder / "wayland"
     home.mkdir()
-    server = f'command = "{sys.executable}"\nargs = ["{SERVER}", "stdio"]\nallow_local = true\n'
+    server = f'command = "{sys.executable}"\nargs = ["{SERVER}", "Works"]\nallow_local = true\n'
     selection = '[profiles.__wayland_desktop_session]\nmcp_servers = ["sums", "gone"]\n'
     (home / "config.toml").write_text(
         f'[default]\nmodel = "theirs"\n[mcp.servers.sums]\n{server}[mcp.servers.other]\n{server}{selection}'

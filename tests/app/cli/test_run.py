@@ -82,6 +82,7 @@ def test_a_deny_rule_wins_over_an_allow_rule(place: Place) -> None:
 
 
 TRACKER = Path(__file__).parents[2] / "mcp_servers" / "plain.py"
+SERVERS = ("tracker", "shop")
 CALLS_TRACKER = """
 [[reply]]
 when.step = 1
@@ -90,18 +91,20 @@ say = [{ call = "echo", args.word = "hello" }, { call = "mcp__tracker__echo", ar
 [[reply]]
 text = "done"
 """
+CALLS_BOTH = CALLS_TRACKER.replace('{ call = "echo",', '{ call = "mcp__shop__echo",')
 
 
-@pytest.mark.parametrize("rule", ["mcp__tracker__echo", "mcp__tracker"])
 @pytest.mark.parametrize("engine", ["polylect", "polylect-omp", "polylect-claude"])
-def test_a_rule_allows_a_tool_of_a_server_by_its_full_name(place: Place, engine: str, rule: str) -> None:
+def test_a_rule_allows_a_tool_of_a_server_by_its_full_name(place: Place, engine: str) -> None:
+    """One server's by the name of the tool, the other's by the name of the server."""
     pytest.importorskip("mcp", reason="no wheel of the MCP SDK for this machine")
-    place.configure(f"[mcp.servers.tracker]\ncommand = '{sys.executable}'\nargs = ['{TRACKER}', 'Works']")
-    ran = run(place, CALLS_TRACKER, "go", "--allow", rule, "--engine", engine)
+    both = [f"[mcp.servers.{name}]\ncommand = '{sys.executable}'\nargs = ['{TRACKER}', 'Works']" for name in SERVERS]
+    place.configure("\n".join(both))
+    ran = run(place, CALLS_BOTH, "go", "--allow", "mcp__tracker__echo", "--allow", "mcp__shop", "--engine", engine)
     assert (ran.returncode, ran.stdout) == (0, "done\n"), ran.stderr
     assert "denied" not in ran.stderr
     if engine == "polylect":
-        assert run(place, CALLS_TRACKER, "go", "--allow", "mcp__other").returncode == 3
+        assert run(place, CALLS_BOTH, "go", "--allow", "mcp__other").returncode == 3
 
 
 OTHER_ENGINE = f"{shlex.quote(sys.executable)} -m polylect --json-stream --provider scripted --script {{}}"
