@@ -154,6 +154,23 @@ def test_a_turn_ends_at_the_step_that_passes_its_cap(tmp_path: Path, engine: str
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("limits", [Limits(tokens=2000), Limits(cost=2.0)], ids=["tokens", "cost"])
+@pytest.mark.parametrize("engine", ["polylect", "polylect-omp"])
+def test_a_limit_is_reached_at_its_value_by_whoever_watches_it(tmp_path: Path, engine: str, limits: Limits) -> None:
+    """On polylect the engine stops the turn, on polylect-omp the host does."""
+    place = Place(tmp_path)
+
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE), connect(engine, **options(place)) as agent:
+            result = await agent.prompt("loop", limits=limits)
+            assert (result.reason, result.steps <= 3) == ("limit", True)
+            exact = limits.cost / 2, limits.tokens // 2
+            result = await agent.prompt("say it", limits=Limits(cost=exact[0], tokens=exact[1]))
+            assert (result.text, result.reason) == ("done", "limit")
+
+    asyncio.run(main())
+
+
 NO_PRICE = "the price of the model is not known, so limits in dollars do not hold"
 UNPRICED = AT_ONCE.replace("[price]\ninput = 1000.0\noutput = 1000.0\n", "")
 

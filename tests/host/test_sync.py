@@ -162,8 +162,8 @@ def test_sessions_are_listed_and_one_is_gone_on_with(place: Place) -> None:
     assert (card.id, card.messages, card.first) == (session, 4, "first words")
     with agent(place, resume=card.id) as one:
         assert one.session == session
-    with pytest.raises(Unsupported, match="claude does not tell"):
-        list_sessions("claude")
+    with pytest.raises(Unsupported, match="aionrs does not tell"):
+        list_sessions("aionrs")
 
 
 def test_several_threads_may_use_one_agent(place: Place) -> None:

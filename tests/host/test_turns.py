@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import warnings
 from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,6 +29,7 @@ from polylect.host import (
     connect,
 )
 from polylect.host.process import _below, _processes
+from polylect.host.supervision import open_turns
 from polylect.providers.scripted import Scripted
 
 Kind = TypeVar("Kind", bound=Event)
@@ -466,5 +468,49 @@ def test_another_session_has_its_own_cost(tmp_path: Path) -> None:
             await agent.new_session()
             assert agent.cost == 0.0
             assert (await agent.ask("hello")).cost == agent.cost == 1.0
+
+    bounded(talk())
+
+
+@pytest.mark.filterwarnings("always:the turn has been waiting")
+def test_a_question_that_is_read_and_not_answered_is_warned_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_turns, "_ASK_PATIENCE", 0.05)
+
+    async def talk() -> None:
+        async with here(tmp_path) as agent:
+            shown: asyncio.Queue[str] = asyncio.Queue()
+            monkeypatch.setattr(warnings, "showwarning", lambda message, *place: shown.put_nowait(str(message)))
+            answering = None
+            async for event in agent.prompt("write"):
+                if isinstance(event, Ask):
+                    answering = asyncio.ensure_future(answered(event, shown))
+            assert answering
+            warning = await answering
+            assert warning.startswith("the turn has been waiting for 0.05 s for an answer to a question (")
+            assert "made.txt" in warning
+            assert shown.empty()
+
+    async def answered(ask: Ask, shown: asyncio.Queue[str]) -> str:
+        warning = await shown.get()
+        await ask.allow()
+        return warning
+
+    bounded(talk())
+
+
+def test_a_question_that_is_answered_in_time_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_turns, "_ASK_PATIENCE", 0.0)
+
+    async def talk() -> None:
+        async with here(tmp_path) as agent:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                async for event in agent.prompt("write"):
+                    if isinstance(event, Ask):
+                        await event.allow()
+                async for _ in agent.prompt("slow"):
+                    pass
 
     bounded(talk())

@@ -12,7 +12,7 @@ from interop import omp_peers
 from interop.claude_model import Model, Step, text
 from interop.script_engines import _ENVIRONMENT, MODEL, READY_WITHIN
 from machine import PATIENCE
-from polylect.host import NoSuchSession, SessionExists, connect
+from polylect.host import NoSuchSession, SessionExists, connect, list_sessions
 
 NAME = "Fix the login"
 SCRIPT: dict[str, list[Step]] = {word: [[text(f"You said {word}.")]] for word in ("ONE", "TWO", "THREE")}
@@ -38,6 +38,10 @@ def test_a_session_is_resumed_by_its_name(engine: str, tmp_path: Path, monkeypat
                     result = await agent.ask("TWO")
                     assert (agent.session_id, result.session_id) == (NAME, NAME)
                     assert "ONE" in str(model.asked[before:])
+                [card] = await list_sessions(name, cwd=options["cwd"], env=options["env"])
+                assert (card.first, card.messages) == ("ONE", 4)
+                async with connect(name, resume=card.id, **options) as agent:
+                    assert agent.settings["session"] == card.id
                 async with connect(name, resume="latest", **options) as agent:
                     before = len(model.asked)
                     await agent.ask("THREE")

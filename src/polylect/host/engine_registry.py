@@ -55,6 +55,9 @@ class EngineSpec(Struct, frozen=True, kw_only=True):
     """The words for going on with the last session, if `latest` is no id for it."""
     listing: tuple[str, ...] = ()
     """The words that make it tell its sessions, as `polylect sessions --json` does."""
+    store: tuple[str, str, str] = ("", "", "")
+    """Where it keeps its sessions, if it cannot tell: the variable that names its folder, the folder if that is not
+    set, and the folder in that."""
     start_errors: Mapping[int | str, type[EngineDied]] = {}
     """What it means by an exit code, or by a text (a regular expression), when it does not start."""
     options: Mapping[str, Any] = {}
@@ -205,6 +208,7 @@ ENGINES: dict[str, EngineSpec] = {
             places=("~/.local/bin", "~/.claude/local", "~/.npm-global/bin", "/usr/local/bin"),
             install="npm install -g @anthropic-ai/claude-code",
             resumed={"resumed": True},
+            store=("CLAUDE_CONFIG_DIR", "~/.claude", "projects"),
             start_errors=_CLAUDE_TEXTS,
         ),
         EngineSpec(
@@ -219,6 +223,7 @@ ENGINES: dict[str, EngineSpec] = {
             latest=("--continue",),
             places=("~/.bun/bin", "~/.local/bin"),
             install="bun install -g @oh-my-pi/pi-coding-agent",
+            store=("PI_CODING_AGENT_DIR", "~/.omp/agent", "sessions"),
             start_errors=_OMP_TEXTS,
         ),
         EngineSpec(
@@ -232,6 +237,7 @@ ENGINES: dict[str, EngineSpec] = {
             latest=("--continue",),
             places=("~/.npm-global/bin", "~/.local/bin"),
             install="npm install -g @mariozechner/pi-coding-agent",
+            store=("PI_CODING_AGENT_DIR", "~/.pi/agent", "sessions"),
             start_errors=_OMP_TEXTS,
         ),
         EngineSpec(
@@ -347,6 +353,13 @@ def find(engine: EngineSpec) -> tuple[str, ...]:
         return _POLYLECT  # the one that belongs to this library
     places = os.pathsep.join((os.environ.get("PATH", os.defpath), *map(os.path.expanduser, engine.places)))
     return (program_on(places, engine.program, outside=project()) or engine.program,)
+
+
+def session_store(engine: EngineSpec, env: Mapping[str, str]) -> str:
+    """The folder in which it keeps its sessions; empty if that is not known."""
+    variable, usual, folder = engine.store
+    home = env.get("HOME") or os.path.expanduser("~")
+    return os.path.join(env.get(variable) or usual.replace("~", home), folder) if variable else ""
 
 
 def variables(engine: EngineSpec, env: Mapping[str, str], base_url: str) -> dict[str, str]:

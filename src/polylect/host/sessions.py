@@ -1,6 +1,7 @@
 """Lists the sessions that an engine has stored for a folder, without starting a conversation.
 
-It runs the engine's own listing command (`EngineSpec.listing`), so it works only for engines that have one.
+Our engine is asked by its own listing command (`EngineSpec.listing`). The sessions of claude, omp and pi are read where
+those keep them (`EngineSpec.store`).
 """
 
 import asyncio
@@ -12,6 +13,7 @@ import msgspec
 
 from polylect.host import engine_registry
 from polylect.host.errors import EngineDied, Unsupported
+from polylect.system.threads import run_in_thread
 from polylect.vocab.answers import SessionCard
 
 
@@ -29,10 +31,14 @@ async def list_sessions(
 
     Raises:
         UnknownEngine: There is no engine of this name.
-        Unsupported: The engine cannot list its sessions from outside.
+        Unsupported: Nobody can tell from outside which sessions the engine has (aionrs, wayland-core).
         EngineDied: The engine cannot be started, or fails.
     """
     one = engine_registry.engine_spec(engine)
+    if store := engine_registry.session_store(one, os.environ if env is None else env):
+        from polylect.sessions.formats.listing import stored_sessions  # 30 ms, and not for our own engine
+
+        return await run_in_thread(stored_sessions, store, os.fspath(cwd))
     if not one.listing:
         raise Unsupported(f"{engine} does not tell from outside which sessions it has")
     try:

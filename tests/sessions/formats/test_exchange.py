@@ -12,6 +12,7 @@ import pytest
 from doubles import check_history
 from polylect.sessions.formats import claude, detect, omp
 from polylect.sessions.formats.conversation import Conversation, Imported, WrongFormat, iso, milliseconds
+from polylect.sessions.formats.listing import stored_sessions
 from polylect.sessions.replay import CUT_OFF, Replay, shell_message
 from polylect.vocab.answers import ShellResult
 from polylect.vocab.content import Document, Image, Message, Text, Thinking, ToolCall, ToolResult, Usage
@@ -386,3 +387,19 @@ def test_a_byte_order_mark_before_a_file_is_no_part_of_it(file: list[bytes], tmp
     plain.write_bytes(b"\n".join(file))
     marked.write_bytes(b"\xef\xbb\xbf" + b"\n".join(file))
     assert detect.read(str(marked)) == detect.read(str(plain))
+
+
+def test_a_session_of_omp_18_begins_with_its_title(tmp_path: Path) -> None:
+    path = tmp_path / "-work" / "2026-01-01T00-00-00-000Z_0a1b.jsonl"
+    user = {"role": "user", "content": [{"type": "text", "text": "hello"}]}
+    lines = [
+        {"type": "title", "v": 1, "title": "Greeting", "pad": "  "},
+        {"type": "session", "version": 3, "id": "0a1b", "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/work"},
+        {"type": "message", "id": "m1", "parentId": None, "timestamp": "2026-01-01T00:00:01.000Z", "message": user},
+    ]
+    path.parent.mkdir()
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    [card] = stored_sessions(str(tmp_path), "/work")
+    assert (card.id, card.cwd, card.name, card.messages, card.first) == ("0a1b", "/work", "Greeting", 1, "hello")
+    assert stored_sessions(str(tmp_path), "/elsewhere") == []
+    assert stored_sessions(str(tmp_path / "none"), "/work") == []

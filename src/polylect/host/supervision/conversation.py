@@ -187,16 +187,7 @@ class Conversation:
         return backlog.read()
 
     async def send(self, command: Command) -> Any:
-        """Sends a command and returns the data of its answer.
-
-        Args:
-            command: Any command of `polylect.vocab.commands`.
-
-        Raises:
-            Unsupported: The wire has no word for it; nothing was sent.
-            Refused: The engine said no.
-            EngineDied: The engine is gone.
-        """
+        """Sends a `command` and returns the data of its answer. `Agent.send` says what it raises."""
         check(command)
         if isinstance(command, commands.Cancel) and command.what == "turn" and not command.target:
             self._cancel_unsent(command)
@@ -294,12 +285,17 @@ class Conversation:
         saying.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody may wait for it any more
         return saying
 
+    @property
+    def reader_answers(self) -> bool:
+        """Whether only the reader of a turn can answer what it asks: no policy, and nobody reads `events`."""
+        return not self._listeners and self._approve is None
+
     def unattended(self, turn: str, asks: Collection[str] | None = None) -> None:
         """Denies what the `turn` has asked, or only these `asks`, because nobody reads it.
 
         Not where somebody reads `events`, or `approve` answers.
         """
-        for ask in self.asks.values() if not self._listeners and self._approve is None else ():
+        for ask in self.asks.values() if self.reader_answers else ():
             if ask.turn == turn and (asks is None or ask.ask in asks):
                 self._background.start(partial(decide, deny_all, ask))
 

@@ -5,12 +5,14 @@ An `OpenTurn` is behind each `Turn` of a host (`host/turn.py`). The conversation
 """
 
 import asyncio
+import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from polylect.host.asks import Ask
 from polylect.host.backlog import Backlog
 from polylect.host.errors import EngineDied, TimedOut, WrongState
 from polylect.host.limits import Limits, describe, dollars
@@ -28,6 +30,12 @@ UNPRICED = (
     "give the price in [prices] of the settings, leave the cap out, or connect with allow_unpriced=True"
 )
 _SECOND_READER = "another task reads this turn: read its events in one place, or those of all turns by `agent.events()`"
+_UNANSWERED = (
+    "the turn has been waiting for {:g} s for an answer to a question ({}): await ask.allow() or ask.deny('why') where "
+    "you read its events, or give connect an approve= that answers"
+)
+_ASK_PATIENCE = 10.0
+"""Seconds after which a program that reads on without having answered a question is told that the turn waits."""
 _LAST_WORDS = 2.0
 """How long a turn that took too long may take to end once it is cancelled."""
 
@@ -62,6 +70,8 @@ class OpenTurn:
         self._unpriced = False
         """Whether it was stopped because the price of a reply is not known."""
         self._started = False
+        self._warned = False
+        """Whether it was said that a question waits for an answer."""
         self._notice = ""
         """What the engine said last beside the model: why it stops, for one."""
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -209,9 +219,9 @@ class OpenTurn:
 
     def _over(self, spent: Usage) -> events.BudgetExceeded | None:
         limits = self._limits
-        if limits.cost and spent.cost is not None and spent.cost > limits.cost:
+        if limits.cost and spent.cost is not None and spent.cost >= limits.cost:
             return events.BudgetExceeded("cost", dollars(spent.cost), dollars(limits.cost), turn=self.id)
-        if limits.tokens and spent.tokens > limits.tokens:
+        if limits.tokens and spent.tokens >= limits.tokens:
             return events.BudgetExceeded("tokens", str(spent.tokens), str(limits.tokens), turn=self.id)
         return None
 
@@ -280,9 +290,17 @@ class OpenTurn:
             self._timer = None
         if event is not None:
             self._update(event)
+            if isinstance(event, Ask) and self._conversation.reader_answers:
+                asyncio.get_running_loop().call_later(_ASK_PATIENCE, self._warn_unanswered, event)
             if self._complaint and self.result.reason:
                 raise TimedOut(self._complaint, self.result)
         return event
+
+    def _warn_unanswered(self, ask: Ask) -> None:
+        """Says once that the turn waits, if its reader waits for more events and has left the `ask` open."""
+        if ask.open and self._timer and self._conversation.reader_answers and not self._warned:
+            self._warned = True
+            warnings.warn(_UNANSWERED.format(_ASK_PATIENCE, ask.title or ask.name), RuntimeWarning, stacklevel=2)
 
     def _update(self, event: events.Event) -> None:
         self.result.session_id = self._conversation.session_id

@@ -61,14 +61,15 @@ def import_lines(lines: Sequence[bytes], blob: Callable[[str], str] = lambda nam
     WrongFormat."""
     importer = _Importer(blob)
     entries = importer.decode(_decode, lines)
+    title = entries.pop(0).title if entries and entries[0].type == "title" else ""  # omp 18 writes it before the header
     header = entries[0] if entries else None
     if header is None or header.type != "session" or not header.id:
         raise WrongFormat('the first line is not the header of an omp session ({"type":"session",...})')
     if header.version != VERSION:
         raise WrongFormat(f"it has version {header.version} of omp's format, and only {VERSION} is understood")
     importer.cwd, importer.at = header.cwd, milliseconds(header.timestamp)
-    if header.title:
-        importer.configured(name=header.title)
+    if title := title or header.title:
+        importer.configured(name=title)
     for entry in _path(entries[1:]):
         try:
             importer.entry(entry)

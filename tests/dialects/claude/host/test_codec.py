@@ -303,6 +303,26 @@ def test_the_totals_of_a_resumed_session_are_not_the_first_turns() -> None:
     assert [event.usage.cost for event in only(heard, e.TurnEnded)] == [0.25], "they began anew"
 
 
+def test_a_resumed_session_says_what_it_had_cost() -> None:
+    host = Host(resumed=True)
+    _, asked = host.greeting
+    row = {"inputTokens": 500, "outputTokens": 120, "cacheReadInputTokens": 3000, "costUSD": 0.5}
+    had = host.hear(success(asked["request_id"], session={"total_cost_usd": 0.5, "model_usage": {"m": row}}))
+    assert [event.total for event in only(had, e.CostChanged)] == [Usage(500, 120, 3000, 0, 0.5)]
+    host.say(Prompt("t", "go"))
+    twice = {name: 2 * number for name, number in row.items()}
+    capped = {**RESULT, "subtype": "error_max_budget_usd", "is_error": True, "usage": {}, "total_cost_usd": 1.0}
+    heard = host.hear(INIT, {**capped, "modelUsage": {"m": twice}})
+    assert [event.usage for event in only(heard, e.TurnEnded)] == [Usage(500, 120, 3000, 0, 0.5)]
+
+
+def test_an_engine_that_does_not_know_what_a_session_had_cost_is_not_complained_about() -> None:
+    host = Host(resumed=True)
+    _, asked = host.greeting
+    why = {"subtype": "error", "request_id": asked["request_id"], "error": "Unsupported control request subtype"}
+    assert host.hear({"type": "control_response", "response": why}) == []
+
+
 def test_a_turn_without_totals_has_its_own_usage() -> None:
     assert only(turn(usage=SPENT), e.TurnEnded)[0].usage == Usage(500, 120, 3000, 0)
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from polylect.dialects.claude.frames import control
 from polylect.dialects.claude.frames import turn as shapes
-from polylect.dialects.claude.frames.lenient import Object, text, words
+from polylect.dialects.claude.frames.lenient import Object, inner, text, words
 from polylect.dialects.claude.host import encode
 from polylect.dialects.claude.host.asks import PendingAsks
 from polylect.dialects.claude.host.decode import EventReader
@@ -65,6 +65,11 @@ class CommandWriter:
 
     def begin(self) -> None:
         self.requests.send("", self.initialized, encode.initialize(self._offers, self._fields))
+        if self._reader.cost.resumed:  # claude 2.1 goes on counting where the session was left
+            self.requests.send("", self._had_cost, {"subtype": "get_usage"}, quiet=True)
+
+    def _had_cost(self, subtype: str, response: Object) -> list[e.Event]:
+        return self._reader.cost.resume(inner(response, "session"))
 
     def initialized(self, subtype: str, response: Object) -> list[e.Event]:
         events = self._reader.settings.read_initialize(response)

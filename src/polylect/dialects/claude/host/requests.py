@@ -22,6 +22,8 @@ class _OpenCommand(Struct):
     session: str
     handler: ResponseHandler
     left: int
+    quiet: bool = False
+    """Whether a failure is nobody's business: the codec itself wanted to know something."""
     data: object = None
     failure: Failure | None = None
 
@@ -33,8 +35,10 @@ class PendingRequests:
         self._waiting: dict[str, tuple[str, _OpenCommand]] = {}
         """By request id: its subtype, and its command."""
 
-    def send(self, ref: str, handler: ResponseHandler, *requests: Object, session: str = "") -> None:
-        command = _OpenCommand(ref, session, handler, len(requests))
+    def send(
+        self, ref: str, handler: ResponseHandler, *requests: Object, session: str = "", quiet: bool = False
+    ) -> None:
+        command = _OpenCommand(ref, session, handler, len(requests), quiet)
         for request in requests:
             id = ref if len(requests) == 1 and ref and ref not in self._waiting else self._new_id()
             self._write({"type": "control_request", "request_id": id, "request": request})
@@ -74,7 +78,7 @@ def _reply(command: _OpenCommand) -> list[Event]:
     if command.ref:
         data = None if command.failure else command.data
         return [Reply(command.ref, data, command.failure, session=command.session)]
-    return [Failed(command.failure)] if command.failure else []
+    return [Failed(command.failure)] if command.failure and not command.quiet else []
 
 
 def _no_events(subtype: str, payload: Object) -> list[Event]:

@@ -10,7 +10,7 @@ from polylect.dialects.claude.frames.lenient import Object, amount, inner, text,
 from polylect.dialects.claude.stop_reasons import OUR_STOPS
 from polylect.vocab.content import Failure, Owner, Reason, Usage
 from polylect.vocab.errors import fault_of_status
-from polylect.vocab.events import CostChanged
+from polylect.vocab.events import CostChanged, Event
 
 _LIMITS = ("error_max_turns", "error_max_budget_usd")
 _OWNERS: dict[str, Owner] = {name: name for name in get_args(Owner)}
@@ -73,26 +73,33 @@ class SessionCost:
     """The totals of the session. A result has those, and for the turn only the usage of its main agent, so the usage
     of a turn is the difference of two totals.
 
-    `resumed`: the totals begin with those of an earlier process, which are unknown here.
+    `resumed`: the totals begin with those of an earlier process, which are unknown until `resume` is called.
     """
 
     def __init__(self, *, resumed: bool = False) -> None:
-        self._resumed = resumed
+        self.resumed = resumed
         self.total = Usage()
         self.rows: tuple[Object, ...] = ()
+
+    def resume(self, session: Object) -> list[Event]:
+        """Sets the totals that a resumed session begins with, from the answer to `get_usage`."""
+        if not self.resumed or "total_cost_usd" not in session:
+            return []
+        self.resumed, self.rows = False, _rows(inner(session, "model_usage"))
+        self.total = _priced(sum((row["usage"] for row in self.rows), Usage()), amount(session, "total_cost_usd"))
+        return [CostChanged(self.total, self.rows)] if self.total.tokens else []
 
     def add_result(self, frame: Object) -> tuple[Usage, CostChanged | None]:
         """The usage of the turn by all agents, and the event with the totals if the frame has them."""
         own = usage(inner(frame, "usage"))
-        models = inner(frame, "modelUsage")
-        rows = tuple(_row(name, row) for name, row in models.items() if isinstance(row, dict))
+        rows = _rows(inner(frame, "modelUsage"))
         sums = sum((row["usage"] for row in rows), Usage()) if rows else self.total + own
         total = _priced(sums, amount(frame, "total_cost_usd"))
         spent = _less(total, self.total)
         self.total, self.rows = total, rows
         turn = spent if spent.tokens > own.tokens else _priced(own, spent.cost or 0.0)
-        if self._resumed:
-            turn, self._resumed = own if spent.tokens > own.tokens else turn, False
+        if self.resumed:
+            turn, self.resumed = own if spent.tokens > own.tokens else turn, False
         return turn, CostChanged(total, rows) if rows or "total_cost_usd" in frame else None
 
 
@@ -103,6 +110,10 @@ def usage(fields: Object) -> Usage:
         whole(fields, "cache_read_input_tokens"),
         whole(fields, "cache_creation_input_tokens"),
     )
+
+
+def _rows(models: Object) -> tuple[Object, ...]:
+    return tuple(_row(name, row) for name, row in models.items() if isinstance(row, dict))
 
 
 def _row(model: str, fields: Object) -> Object:
