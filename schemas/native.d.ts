@@ -540,9 +540,11 @@ export interface ToolCrashed extends EventFields {
 }
 
 /**
- * Work that only the host can do, as it offered in `Hello`. The host answers with `HostReply`. `call`: an id of this
- * call; `method`: `hook` (callback, input, call), `mcp_message` (server_name, message), `tool` (name, args, call) ;
- * `params`: the fields of that method.
+ * Work that only the host can do, as it offered in `Hello`. The host answers with `HostReply`, which lists results.
+ * `call`: an id of this call; `method`: `hook` (callback, input, call), `mcp_message` (server_name, message), `tool`
+ * (name, args, call), `read_text_file` (path, line, limit), `write_text_file` (path, content), `create_terminal`
+ * (command, args, env, cwd, limit), `terminal_output`, `wait_for_terminal_exit`, `kill_terminal` or
+ * `release_terminal` (terminal); `params`: the fields of that method. Paths are absolute.
  */
 export interface HostCall extends EventFields {
   type: "host_call";
@@ -857,7 +859,8 @@ export interface Hello {
   /**
    * `hooks`: for each moment (PreToolUse ...) a list of `{"matcher": str | null, "ids": [str], "timeout": seconds}`;
    * `servers`: names of MCP servers inside the host; `tools`: tools that the host runs, as `{"name", "description",
-   * "parameters"}`.
+   * "parameters"}`; `files`: `{"read": bool, "write": bool}`, whether the engine may ask for text files; `terminal`:
+   * whether it may run commands in terminals of the host (`HostCall` has the methods).
    */
   offers?: Record<string, unknown>;
   /** The session that it belongs to, where a wire carries several. */
@@ -1068,6 +1071,8 @@ export interface HostReply {
   error?: string;
   /** Whether more will come: `result` is all of the output so far. */
   partial?: boolean;
+  /** A word for the kind of error: `missing` for a file that is not there. */
+  code?: string;
   /** The session that it belongs to, where a wire carries several. */
   session?: string;
   /** An id; a command that has one gets exactly one `Reply` with the same. */

@@ -16,7 +16,7 @@ from polylect.tools.worker.pool import WorkerPool
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import PlanItem
 from polylect.vocab.events import Ask
-from polylect.vocab.ports import Processes, ToolReturn, Worker
+from polylect.vocab.ports import Processes, TextFiles, ToolReturn, Worker
 
 
 class FolderContext:
@@ -32,6 +32,8 @@ class FolderContext:
         self.processes: Processes = processes or Custody()
         self.worker: Worker = worker or DirectWorker()
         self.touched: Sequence[str] = ()
+        self.host_files: TextFiles | None = None
+        self.terminals: Processes | None = None
         self.shown: list[str] = []
         self.spilled: list[Path] = []
         self.questions: list[Ask] = []

@@ -14,6 +14,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
+from polylect.engine.client_files import CheckpointFiles
+from polylect.engine.client_offer import ClientOffer
 from polylect.engine.context.instructions import InstructionFiles
 from polylect.engine.context.prompt import system_prompt
 from polylect.engine.hooks import EngineHookContext, NoHooks
@@ -26,6 +28,7 @@ from polylect.engine.turn.compaction import Compactor
 from polylect.engine.turn.steering import SteerQueue
 from polylect.permissions.gate import opens
 from polylect.permissions.rulebook import Rulebook, reading_fault, rules_in
+from polylect.permissions.rules import is_below
 from polylect.sessions.checkpoints import Checkpoints
 from polylect.sessions.session import Session
 from polylect.sessions.spills import spill_folders
@@ -117,6 +120,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         self.hooks = parent.hooks if parent else self.hooks
         self.asks: Asks = parent.asks if parent else Asks()
         self.host_calls: HostCalls = parent.host_calls if parent else HostCalls(self.new_id)
+        self.client: ClientOffer = parent.client if parent else ClientOffer()
         self.steer_queue = SteerQueue()
         self.running: dict[str, str] = {}
         """Calls that run now: id to the tool's name."""
@@ -138,7 +142,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         self.seen: dict[str, tuple[int, int]] = {}
         self.rules: Rulebook = self.parent.rules if self.parent else self._own_rules()
         self.checkpoints: Checkpoints = (
-            self.parent.checkpoints if self.parent else Checkpoints(session.store, self.worker)
+            self.parent.checkpoints if self.parent else Checkpoints(session.store, CheckpointFiles(self))
         )
 
     def _own_rules(self) -> Rulebook:
@@ -208,6 +212,10 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
         """
         granted = [rule.value for rule in self.rules if opens(rule, category)]
         return [*self._folders, *granted]
+
+    def in_folders(self, path: str) -> bool:
+        """Whether a real path is in the workspace or a folder beside it."""
+        return any(is_below(path, folder) for folder in self._folders)
 
     def specs(self) -> list[ToolSpec]:
         """The tools that are described to the model from the start; deferred ones are left out."""

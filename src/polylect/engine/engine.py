@@ -162,6 +162,7 @@ class Engine:
         await self.turns.settled()
         self.turns.keep_undelivered_steers()
         await self._capabilities.close()
+        await self.agent.client.close()
         await self.agent.hooks.close()
         await self.context.servers.close()
         for tool in list(self.agent.tools.values()):

@@ -16,7 +16,14 @@ GONE = "the host has closed its end"
 
 
 class HostFault(PolylectError):
-    """The host did not do it; the text says why."""
+    """The host did not do it; the text says why.
+
+    `code` is the host's word for the kind of fault (`missing`), `timeout` if it did not answer, or `gone`.
+    """
+
+    def __init__(self, message: str, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def _ignore(partial: Any) -> None:
@@ -31,6 +38,11 @@ class HostCalls:
         self._open: dict[str, asyncio.Future[HostReply]] = {}
         self._partial: dict[str, Callable[[Any], None]] = {}
         self._gone = False
+
+    @property
+    def gone(self) -> bool:
+        """Whether the host has closed its end."""
+        return self._gone
 
     async def call(
         self,
@@ -47,7 +59,7 @@ class HostCalls:
         `on_partial` receives partial results. Raises HostFault if the host refuses, is gone or is too slow.
         """
         if self._gone:
-            raise HostFault(GONE)
+            raise HostFault(GONE, "gone")
         call = f"host-{self._new_id()}"
         answer: asyncio.Future[HostReply] = asyncio.get_running_loop().create_future()
         self._open[call] = answer  # before it is said: the reply may be quick
@@ -58,14 +70,14 @@ class HostCalls:
                 reply = await answer
         except TimeoutError:
             emit(HostCallEnded(call))
-            raise HostFault(f"the host did not answer within {timeout:g} s") from None
+            raise HostFault(f"the host did not answer within {timeout:g} s", "timeout") from None
         except asyncio.CancelledError:
             emit(HostCallEnded(call))
             raise
         finally:
             del self._open[call], self._partial[call]
         if reply.error:
-            raise HostFault(reply.error)
+            raise HostFault(reply.error, reply.code)
         return reply.result
 
     def reply(self, reply: HostReply) -> bool:
@@ -84,4 +96,4 @@ class HostCalls:
         self._gone = True
         for call, answer in self._open.items():
             if not answer.done():
-                answer.set_result(HostReply(call, error=GONE))
+                answer.set_result(HostReply(call, error=GONE, code="gone"))

@@ -75,6 +75,12 @@ class Settings(Struct, frozen=True):
     """Whether a message that waits stops the calls of a step that have not finished when one of them has."""
     checkpoints: bool = False
     """Whether files are kept as they were before calls change them; see checkpoints.py."""
+    client_files: Literal["auto", "off"] = "auto"
+    """Whether file tools use the text files of a host that offers them; see client_files.py."""
+    client_terminal: Literal["off", "auto"] = "off"
+    """Whether commands run in terminals of a host that offers them, outside of our sandbox; see client_terminals.py."""
+    client_timeout: float = 10.0
+    """How long the host may take to answer about a file or a terminal."""
     queue: int = 64
     """How many prompts may wait."""
     approval_timeout: float = 0.0

@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 from polylect.vocab.answers import Rewound
 from polylect.vocab.entries import Entry, FileSaved, MessageAdded, TurnOpened
 from polylect.vocab.errors import SessionError, ToolError
-from polylect.vocab.ports import FileState, Store, Worker
+from polylect.vocab.ports import FileState, Store
 
 
 @runtime_checkable
@@ -25,12 +25,22 @@ class BlobStore(Protocol):
     def get_blob(self, blob: str) -> bytes | None: ...
 
 
+class Files(Protocol):
+    """Reads and restores files; a `Worker` does."""
+
+    async def file_state(self, path: str) -> FileState | None: ...
+
+    async def restore(self, path: str, state: FileState | None) -> None: ...
+
+    async def count_changes(self, old: bytes, new: bytes) -> tuple[int, int]: ...
+
+
 class Checkpoints:
     """The checkpointed files of one session: each as it was before its first change after a message."""
 
-    def __init__(self, store: Store, worker: Worker) -> None:
+    def __init__(self, store: Store, files: Files) -> None:
         self._store = store
-        self._worker = worker
+        self._files = files
 
     async def save(self, turn: str, paths: Iterable[str]) -> None:
         """Save these files before they are changed. Raises ToolError, so that the change does not happen."""
@@ -40,7 +50,7 @@ class Checkpoints:
             if _saved_already(path, self._store.entries):
                 continue
             try:
-                state = await self._worker.file_state(path)
+                state = await self._files.file_state(path)
             except ToolError:
                 continue  # a folder, a pipe, a device: the call will not change it
             except OSError as error:
@@ -62,7 +72,7 @@ class Checkpoints:
             before, now = self._content(saved), await self._current_state(saved.path)
             if before != now:
                 changed.append((saved.path, before))
-                lines = await self._worker.count_changes(now.data if now else b"", before.data if before else b"")
+                lines = await self._files.count_changes(now.data if now else b"", before.data if before else b"")
                 come, go = come + lines[0], go + lines[1]
         if not dry_run:
             for path, before in changed:
@@ -79,13 +89,13 @@ class Checkpoints:
 
     async def _current_state(self, path: str) -> FileState | None:
         try:
-            return await self._worker.file_state(path)
+            return await self._files.file_state(path)
         except (OSError, ToolError) as error:
             raise SessionError(f"{path} cannot be put back: {_reason(error)}") from error
 
     async def _restore(self, path: str, before: FileState | None) -> None:
         try:
-            await self._worker.restore(path, before)
+            await self._files.restore(path, before)
         except (OSError, ToolError) as error:
             raise SessionError(f"{path} cannot be put back: {_reason(error)}") from error
 

@@ -39,7 +39,8 @@ class Hello(Command, frozen=True, tag="hello"):
         version: The version of the host.
         offers: `hooks`: for each moment (PreToolUse ...) a list of `{"matcher": str | None, "ids": [str], "timeout":
             seconds}`; `servers`: names of MCP servers inside the host; `tools`: tools that the host runs, as `{"name",
-            "description", "parameters"}`.
+            "description", "parameters"}`; `files`: `{"read": bool, "write": bool}`, whether the engine may ask for text
+            files; `terminal`: whether it may run commands in terminals of the host (`HostCall` has the methods).
     """
 
     host: str = ""
@@ -196,12 +197,27 @@ class HostReply(Command, frozen=True, tag="host_reply"):
         result: The result, in the form that the method has.
         error: Why there is none.
         partial: Whether more will come: `result` is all of the output so far.
+        code: A word for the kind of error: `missing` for a file that is not there.
+
+    Methods that are about files and terminals of the host, and their results:
+
+    - `read_text_file`: `{"content": text}`, the file as the host's editor has it, saved or not. All of it, or `limit`
+      lines from `line` (counted from 1) on.
+    - `write_text_file`: nothing. Missing files and folders are made.
+    - `create_terminal`: `{"terminal": id}`, at once. `env` is an object with variables to add; the last `limit` bytes
+      of the output are kept. If a `HostCallEnded` comes before the answer, the host ends the command.
+    - `terminal_output`: `{"output", "truncated", "exit_code", "signal", "running"}`. Both streams are one text. If it
+      is truncated, its beginning is missing.
+    - `wait_for_terminal_exit`: `{"exit_code", "signal"}` once the command has ended; either may be null.
+    - `kill_terminal`: nothing. The command is ended; its output can still be asked for.
+    - `release_terminal`: nothing. The command is ended if it still runs, and the id is no longer valid.
     """
 
     call: str
     result: Any = None
     error: str = ""
     partial: bool = False
+    code: str = ""
 
 
 class HostSays(Command, frozen=True, tag="host_says"):

@@ -73,6 +73,14 @@ class ToolError(PolylectError):
     """A tool could not do it. The text is for the model."""
 
 
+class NoSuchFile(ToolError):
+    """A tool was to read a file that does not exist."""
+
+
+class NoHostAnswer(ToolError):
+    """The host was asked to do something for a tool, and has given no answer that can be used."""
+
+
 class StartError(PolylectError):
     """The program cannot start.
 

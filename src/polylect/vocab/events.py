@@ -310,10 +310,12 @@ class ToolCrashed(Event, frozen=True, tag="tool_crashed"):
 
 
 class HostCall(Event, frozen=True, tag="host_call"):
-    """Work that only the host can do, as it offered in `Hello`. The host answers with `HostReply`.
+    """Work that only the host can do, as it offered in `Hello`. The host answers with `HostReply`, which lists results.
 
-    `call`: an id of this call; `method`: `hook` (callback, input, call), `mcp_message` (server_name, message),
-    `tool` (name, args, call) ; `params`: the fields of that method.
+    `call`: an id of this call; `method`: `hook` (callback, input, call), `mcp_message` (server_name, message), `tool`
+    (name, args, call), `read_text_file` (path, line, limit), `write_text_file` (path, content), `create_terminal`
+    (command, args, env, cwd, limit), `terminal_output`, `wait_for_terminal_exit`, `kill_terminal` or `release_terminal`
+    (terminal); `params`: the fields of that method. Paths are absolute.
     """
 
     call: str

@@ -367,6 +367,24 @@ class Worker(Protocol):
         """Ends the worker processes."""
 
 
+class TextFiles(Protocol):
+    """Text files of the host as its editor has them, saved or not. `writable`: whether they can be changed too."""
+
+    writable: bool
+
+    def has(self, path: str) -> bool:
+        """Whether the host is to be asked for the file at the real `path`."""
+
+    async def read(self, path: str) -> bytes | None:
+        """Returns the UTF-8 text of the file at the real `path`; None if the host says that there is none.
+
+        Raises NoHostAnswer, or another ToolError if the host refuses.
+        """
+
+    async def write(self, path: str, text: bytes) -> None:
+        """Replaces the UTF-8 `text` of the file at the real `path`, or creates it. Raises ToolError."""
+
+
 class ToolContext(Protocol):
     """What a tool may use while it runs.
 
@@ -382,6 +400,8 @@ class ToolContext(Protocol):
         env: The environment for child processes, without secrets.
         processes: Starts commands.
         worker: Does work on files in a confined process.
+        host_files: The text files of the host; None where they are not to be used.
+        terminals: Runs commands in terminals of the host, outside of our sandbox; None where that is not to be done.
     """
 
     call: str
@@ -393,6 +413,8 @@ class ToolContext(Protocol):
     env: Mapping[str, str]
     processes: Processes
     worker: Worker
+    host_files: TextFiles | None
+    terminals: Processes | None
 
     def progress(self, text: str) -> None:
         """Shows output while the call runs. The tool still has to return everything. `text`: the next piece."""

@@ -37,6 +37,8 @@ _CHOICES = {
     "follow_up_mode": ("one-at-a-time", "all"),
     "interrupt_mode": ("immediate", "wait"),
     "cost_updates": ("turn", "step"),
+    "client_files": ("auto", "off"),
+    "client_terminal": ("off", "auto"),
 }
 """Settings that have to be one of these words; the first is the default."""
 _SANDBOXES = ("auto", "bwrap", "landlock", "off")
@@ -233,6 +235,8 @@ def resolve_settings(options: config.Values, env: dict[str, str], notes: list[st
         values["model"] = usual or default_model(str(values["provider"]), str(values.get("base_url") or ""), env)
     notes += [f"{flag} has no meaning here and is ignored" for flag in config.texts(options, "ignored")]
     notes += config.texts(options, "notes")
+    if values.get("sandbox") == "off":  # then the host's terminal is no less safe than ours
+        values.setdefault("client_terminal", "auto")
     for name, choices in _CHOICES.items():
         _check_choice(values, name, choices)
     values["mode"] = _mode(values)

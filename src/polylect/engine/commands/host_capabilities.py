@@ -1,8 +1,8 @@
 """What the host can do for the engine, and what the host is told of the engine in return.
 
-A host's `Hello` may offer tools, MCP servers, hooks and URI schemes; they are added to the agent. From then on the host
-receives a `SettingChanged` whenever the lists of tools, agents, skills, slash commands or servers change. Hosts that
-never say hello are told nothing.
+A host's `Hello` may offer tools, MCP servers, hooks, text files, terminals and URI schemes; the agent gets them.
+From then on the host receives a `SettingChanged` whenever the lists of tools, agents, skills, slash commands or servers
+change. Hosts that never say hello are told nothing.
 """
 
 import asyncio
@@ -40,12 +40,21 @@ class HostScheme(Struct, frozen=True):
     scheme: str
 
 
+class HostFiles(Struct, frozen=True):
+    """Whether the host reads and writes text files for the engine."""
+
+    read: bool = False
+    write: bool = False
+
+
 class HostOffer(Struct, frozen=True):
     """What a `Hello` offers: each part of it stands in the place of what was offered before."""
 
     hooks: dict[str, Any] | UnsetType | None = UNSET
     servers: tuple[str, ...] | UnsetType = UNSET
     tools: tuple[HostTool, ...] | UnsetType = UNSET
+    files: HostFiles | UnsetType | None = UNSET
+    terminal: bool | UnsetType | None = UNSET
     uri_schemes: tuple[str | HostScheme, ...] = ()
 
 
@@ -82,6 +91,12 @@ class HostCapabilities:
             self._hooks().table = table
             if never := sorted(table.keys() - {*MOMENTS}):
                 self._agent.emit(Notice(f"Hooks of the host are never asked here at: {', '.join(never)}", "warning"))
+        client = self._agent.client
+        if offered.files is not UNSET:
+            files = offered.files or HostFiles()
+            client.read, client.write = files.read, files.write
+        if offered.terminal is not UNSET:
+            client.terminal = bool(offered.terminal)
         first, self._last_sent = self._last_sent is None, self._last_sent or {}
         if first:
             self._work.start(self._load_extension_commands())

@@ -20,6 +20,8 @@ from msgspec.structs import force_setattr, replace
 from polylect.apis import arguments
 from polylect.apis.faults import too_many_calls
 from polylect.engine.agent import Agent
+from polylect.engine.client_files import client_files
+from polylect.engine.client_terminals import client_terminals
 from polylect.engine.context.output_cleanup import clean_output
 from polylect.engine.turn.budget import Meter
 from polylect.permissions.gate import ProposedCall, Verdict, verdict
@@ -33,7 +35,7 @@ from polylect.vocab.commands import Answer
 from polylect.vocab.content import UNPARSED, Outcome, PlanItem, Rule, ToolCall, ToolResult
 from polylect.vocab.errors import ToolError
 from polylect.vocab.hooks import HookResult
-from polylect.vocab.ports import Tool, ToolReturn
+from polylect.vocab.ports import Processes, TextFiles, Tool, ToolReturn
 from polylect.wire.cut_text import cut_middle
 
 STOPPED = "Stopped"
@@ -472,6 +474,8 @@ class Context:
         self.env = agent.env
         self.processes = agent.processes
         self.worker = agent.worker
+        self.host_files: TextFiles | None = client_files(agent, calls.turn)
+        self.terminals: Processes | None = client_terminals(agent, calls.turn)
         self.agent = agent
         self._calls = calls
 

@@ -3,6 +3,8 @@
 The command runs in custody, so nothing that it started is left when the call ends. Output arrives while it runs:
 `Progress` shows the first part of it to the host at once, and `Output` keeps both ends for the model and the whole in a
 file. With `run_in_background` the call returns at once, and BashOutput and KillBash go on with the command.
+
+Where the settings say so, a command that is waited for runs in a terminal of the host, with the same limits.
 """
 
 import asyncio
@@ -20,7 +22,7 @@ from polylect.tools.sandbox.sandbox import Sandbox
 from polylect.tools.setup import CommandLimits, ToolSetup
 from polylect.vocab.answers import TaskOutput
 from polylect.vocab.content import Category
-from polylect.vocab.ports import Exit, Tool, ToolContext, ToolReturn
+from polylect.vocab.ports import Exit, Processes, Tool, ToolContext, ToolReturn
 
 TEXT = """\
 Runs a command in a shell, in the workspace folder, and shows its exit code and what it printed.
@@ -70,13 +72,16 @@ class Bash(TypedTool[Arguments]):
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
         argv: Sequence[str] = (find_program("bash", context.env, context.workspace) or "/bin/sh", "-c", args.command)
+        timeout, most = min(args.timeout, self._limits.most_timeout), self._limits.output
+        if context.terminals and not args.run_in_background:
+            return await _run(context.terminals, argv, timeout, most, context)
         if self._sandbox:
             argv = await self._sandbox.argv(argv, context.workspace, context.roots, context.processes)
         if args.run_in_background:
             job = await self._background.start(args.command, argv, context)
             text = f"Running in the background as {job.id}. BashOutput shows what it prints, KillBash ends it."
             return ToolReturn(text, metadata={"bash_id": job.id, "pid": job.pid})
-        return await _run(argv, min(args.timeout, self._limits.most_timeout), self._limits.output, context)
+        return await _run(context.processes, argv, timeout, most, context)
 
     def task_output(self, task: str) -> TaskOutput | None:
         """The end of what a command in the background has printed, for the host; None if there is no such command."""
@@ -100,7 +105,7 @@ def _arguments(limits: CommandLimits) -> type[Arguments]:
     return cast("type[Arguments]", made)
 
 
-async def _run(argv: Sequence[str], timeout: int, most: int, context: ToolContext) -> ToolReturn:
+async def _run(processes: Processes, argv: Sequence[str], timeout: int, most: int, context: ToolContext) -> ToolReturn:
     out, err = Output(context.spill, most), Output(context.spill, most)
     progress = Progress(context)
 
@@ -109,7 +114,7 @@ async def _run(argv: Sequence[str], timeout: int, most: int, context: ToolContex
         progress.add(stream, data)
 
     try:
-        end = await context.processes.run(
+        end = await processes.run(
             argv, cwd=context.workspace, env=context.env, timeout=timeout / 1000, on_output=on_output
         )
         text = f"{_outcome(end, timeout)}\n{format_streams(out, err, most)}"

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from polylect.tools.arguments import TypedTool, display_argument
-from polylect.tools.files.file_access import ask_about_file
+from polylect.tools.files.file_access import read_file
 from polylect.tools.setup import ToolSetup
 from polylect.vocab.content import Category, Image
 from polylect.vocab.errors import ToolError
@@ -40,7 +40,7 @@ class Read(TypedTool[Arguments]):
 
     async def work(self, args: Arguments, context: ToolContext) -> ToolReturn:
         try:
-            value = await ask_about_file("read", args.file_path, {"offset": args.offset, "limit": args.limit}, context)
+            value = await read_file(args.file_path, args.offset, args.limit, context)
         except OSError as error:
             raise ToolError(f"Failed to read file {args.file_path}: {error.strerror}") from None
         images = (Image(*value["image"]),) if "image" in value else ()

@@ -4,6 +4,8 @@ The worker opens the files that it can reach. A file that a person approved beyo
 hidden by the sandbox) is opened here, without following a link, and its descriptor is sent along. Its new content comes
 back and is written here. In both cases the path is the one that the permission check has seen.
 
+Where the host offers its own text files, Read, Write, Edit and MultiEdit use those (`files/host_text.py`).
+
 `context.seen` has the state of each file that the conversation has read; Edit refuses a file that changed since then.
 Called by Read, Write, Edit, MultiEdit, NotebookEdit, Glob and Grep.
 """
@@ -17,10 +19,11 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from polylect.system.threads import run_in_thread
+from polylect.tools.files.host_text import TEXT_CHANGES, HostText
 from polylect.tools.files.paths import admit
 from polylect.tools.files.regular_files import Stamp, opened_file, replace
 from polylect.tools.worker.timeout_error import WorkerTimeout
-from polylect.vocab.errors import ToolError
+from polylect.vocab.errors import NoSuchFile, ToolError
 from polylect.vocab.ports import ToolContext, ToolReturn
 
 SEARCH_TIMEOUT = 30.0
@@ -35,17 +38,22 @@ class Change(Struct, frozen=True):
     replace_all: Annotated[bool, Meta(description="Replace every occurrence.")] = False
 
 
-async def ask_about_file(
-    operation: str, path: str, arguments: Mapping[str, Any], context: ToolContext
-) -> dict[str, Any]:
-    """The worker's answer about a file. From now on the conversation has seen this state of it."""
+async def read_file(path: str, offset: int, limit: int, context: ToolContext) -> dict[str, Any]:
+    """What Read shows of a file. From now on the conversation has seen this state of it."""
     real = admit(path, context)
-    request = {"path": path, "real": real, **arguments}
-    value = await _by_worker(operation, request, context)
-    if value is None:
-        value, _ = await _with_descriptor(operation, request, context)
-    context.seen[real] = Stamp.unpacked(value["stamp"])
-    return value
+
+    async def saved(offset: int, limit: int) -> dict[str, Any]:
+        request = {"path": path, "real": real, "offset": offset, "limit": limit}
+        value = await _by_worker("read", request, context)
+        if value is None:
+            value, _ = await _with_descriptor("read", request, context)
+        context.seen[real] = Stamp.unpacked(value["stamp"])
+        return value
+
+    files = context.host_files
+    if files is None or not files.has(real):
+        return await saved(offset, limit)
+    return await HostText(files, path, real, context).read(offset, limit, saved)
 
 
 async def change_file(operation: str, path: str, arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
@@ -53,6 +61,14 @@ async def change_file(operation: str, path: str, arguments: Mapping[str, Any], c
     real = admit(path, context)
     known = context.seen.get(real)
     request = {"path": path, "real": real, "known": _packed(known), **arguments}
+    files = context.host_files
+    if operation in TEXT_CHANGES and files is not None and files.writable and files.has(real):
+        file = await run_in_thread(_open, path, real)
+        try:
+            return await HostText(files, path, real, context).change(operation, request, file)
+        finally:
+            if file >= 0:
+                os.close(file)
     written = await _by_worker(operation, request, context)
     if written is not None:
         context.seen[real] = Stamp.unpacked(written["stamp"])
@@ -106,7 +122,7 @@ async def _with_descriptor(
     file = await run_in_thread(_open, request["path"], request["real"])
     try:
         if file < 0 and operation != "write":
-            raise ToolError(f"{request['path']} does not exist.")
+            raise NoSuchFile(f"{request['path']} does not exist.")
         return await context.worker.request(operation, request, file=file)
     finally:
         if file >= 0:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 MOST_EDITED = 32 * 1024 * 1024
 """Bytes of a file that may be held in memory to be changed."""
 
-BOM = b"\xef\xbb\xbf"
 _KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access", "security.selinux")
 _NAMELESS: int = getattr(os, "O_TMPFILE", 0)
 _OWN_FILES = "/proc/self/fd"
@@ -195,11 +194,3 @@ def _is_unchanged(before: Stamp | None, name: str, folder: int) -> bool:
     except FileNotFoundError:
         return before is None
     return before is not None and before.is_of(now)
-
-
-def is_crlf(text: str) -> bool:
-    return text.count("\r\n") * 2 > text.count("\n")
-
-
-def as_crlf(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\n", "\r\n")

@@ -9,18 +9,18 @@ import os
 from _collections_abc import Sequence
 
 from polylect.tools.files.paths import relative
-from polylect.tools.files.regular_files import BOM, Stamp, as_crlf, is_crlf, read_for_change, refuse_if_changed, replace
+from polylect.tools.files.regular_files import Stamp, read_for_change, refuse_if_changed, replace
 from polylect.tools.text.diff import unified_diff
 from polylect.tools.worker.reading import opened
 from polylect.vocab.errors import ToolError
 from polylect.wire.cut_text import cut_middle
+from polylect.wire.line_endings import BOM, HEAD_SIZE, as_crlf, is_crlf, like_existing
 
 Change = tuple[str, str, bool]
 """The old text, the new text, and whether to replace every occurrence."""
 
 MOST_SHOWN = 10_000
 """Characters of a diff."""
-_HEAD_SIZE = 65536
 
 
 def write(
@@ -31,7 +31,7 @@ def write(
     if before:
         refuse_if_changed(path, before, known_stamp(known))
     try:
-        data = _like_existing(head, content).encode()
+        data = like_existing(head, content).encode()
     except UnicodeEncodeError:
         raise ToolError("content holds half a character (a lone surrogate), which no file can.") from None
     return {"updated": before is not None, **written(path, real, data, before, handed_back)}
@@ -86,16 +86,9 @@ def _read_head(path: str, real: str, file: int) -> tuple[os.stat_result | None, 
     """The status and the first bytes of the file; None if there is none."""
     try:
         with opened(path, real, file) as descriptor:
-            return os.fstat(descriptor), os.pread(descriptor, _HEAD_SIZE, 0)
+            return os.fstat(descriptor), os.pread(descriptor, HEAD_SIZE, 0)
     except FileNotFoundError:
         return None, b""
-
-
-def _like_existing(head: bytes, content: str) -> str:
-    """The content with the line endings and the UTF-8 mark of the existing file (P3), which Read does not show."""
-    mark = BOM.decode()
-    text = as_crlf(content) if is_crlf(head.decode("latin-1")) else content
-    return mark + text if head.startswith(BOM) and text and not text.startswith(mark) else text
 
 
 # Editing.

@@ -9,13 +9,14 @@ import os
 import re
 
 from polylect.tools.files.paths import relative
-from polylect.tools.files.regular_files import as_crlf, is_crlf, read_for_change, refuse_if_changed
+from polylect.tools.files.regular_files import read_for_change, refuse_if_changed
 from polylect.tools.text.diff import unified_diff
 from polylect.tools.text.notebook import parse_notebook
 from polylect.tools.worker.changing import MOST_SHOWN, known_stamp, written
 from polylect.tools.worker.reading import opened
 from polylect.vocab.errors import ToolError
 from polylect.wire.cut_text import cut_middle
+from polylect.wire.line_endings import as_crlf, is_crlf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from polylect.tools.process.programs import own_program
 from polylect.tools.sandbox.sandbox import Sandbox
 from polylect.tools.worker import protocol
 from polylect.tools.worker.timeout_error import WorkerTimeout
-from polylect.vocab.errors import ToolError
+from polylect.vocab.errors import NoSuchFile, ToolError
 from polylect.vocab.ports import FileState
 
 MOST_WORKERS = 4
@@ -255,6 +255,8 @@ def _value(answer: dict[str, Any]) -> dict[str, Any]:
             return value
         case "tool":
             raise ToolError(answer["error"])
+        case "missing":
+            raise NoSuchFile(answer["error"])
         case "os":
             raise OSError(answer["errno"], answer["error"])
         case _:

@@ -12,7 +12,7 @@ import sys
 
 from polylect.tools.process.descriptors import receive_descriptors
 from polylect.tools.worker import protocol
-from polylect.vocab.errors import ToolError
+from polylect.vocab.errors import NoSuchFile, ToolError
 
 TYPE_CHECKING = False  # typing itself is imported only where it is used at run time
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ def _answer(message: "dict[str, Any]", data: bytes, files: list[int]) -> bytes:
         value, payload = perform(message["operation"], message["arguments"], data, files)
         return protocol.pack_reply({"value": value}, payload)
     except ToolError as error:
-        return protocol.pack_reply({"error": str(error), "kind": "tool"})
+        kind = "missing" if isinstance(error, NoSuchFile) else "tool"
+        return protocol.pack_reply({"error": str(error), "kind": kind})
     except OSError as error:
         return protocol.pack_reply({"error": error.strerror or str(error), "kind": "os", "errno": error.errno or 0})
     except MemoryError:

@@ -4,7 +4,9 @@ A frame is 12 bytes of lengths, then a message, then bytes that are not text:
 
     engine to worker    {"operation": "read", "arguments": {...}}    descriptors come with the first byte
     worker to engine    GREETING, once it serves
-                        {"value": {...}}, or {"error": text, "kind": "tool" | "os" | "crash", "errno": number}
+                        {"value": {...}}, or {"error": text, "kind": KIND, "errno": number}
+
+KIND is `tool`, `missing` (a tool's error about a file that does not exist), `os` or `crash`.
 
 Requests travel in Python's own `marshal` format: the worker trusts the engine, and it runs the same interpreter. The
 engine does not trust the worker, so replies are JSON. The worker writes it without the package `json`, whose import

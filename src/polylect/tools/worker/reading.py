@@ -11,7 +11,7 @@ from polylect.system.bare_contextlib import contextmanager
 from polylect.tools.files.paths import opened_folder
 from polylect.tools.files.regular_files import MOST_EDITED, Stamp, opened_file, regular
 from polylect.tools.text.line_pages import Page, find_last_lines
-from polylect.vocab.errors import ToolError
+from polylect.vocab.errors import NoSuchFile, ToolError
 from polylect.wire.image_type import image_type
 
 MOST_IMAGE = 3_750_000
@@ -32,13 +32,16 @@ def opened(path: str, real: str, file: int) -> Iterator[int]:
 
 
 def read(*, path: str, real: str, offset: int, limit: int, file: int = -1) -> dict[str, object]:
-    """What Read shows from line `offset` on: `output`, `form`, an `image` as (media type, base64), and a `stamp`."""
+    """What Read shows from line `offset` on: `output`, `form`, an `image` as (media type, base64), and a `stamp`.
+
+    `text` is there if the file is a plain text.
+    """
     try:
         with opened(path, real, file) as descriptor:
             status = os.fstat(descriptor)
             return {**_content(descriptor, status.st_size, path, offset, limit), "stamp": Stamp(status).packed}
     except (FileNotFoundError, NotADirectoryError):
-        raise ToolError(f"Failed to read file {path}: there is none. {_suggestion(real)}") from None
+        raise NoSuchFile(f"Failed to read file {path}: there is none. {_suggestion(real)}") from None
 
 
 def _content(file: int, size: int, path: str, offset: int, limit: int) -> dict[str, object]:
@@ -50,9 +53,11 @@ def _content(file: int, size: int, path: str, offset: int, limit: int) -> dict[s
     if b"\0" in head:
         return {"output": f"(binary file, {size} bytes)"}
     if path.endswith(".ipynb") and size <= MOST_EDITED and (cells := _notebook(file, size)):
-        page = _page_of(cells, offset, limit)
-    else:
-        page = _text(file, size, offset, limit)
+        return _shown(_page_of(cells, offset, limit), path, offset)
+    return {**_shown(_text(file, size, offset, limit), path, offset), "text": True}
+
+
+def _shown(page: Page, path: str, offset: int) -> dict[str, object]:
     page.end()
     if page.lines:
         return {"output": "\n".join(page.lines) + page.note}
