@@ -196,6 +196,34 @@ def test_a_signal_right_after_ready_leaves_no_traceback(place: Place) -> None:
     assert "Traceback" not in engine.errors
 
 
+# What is left.
+
+
+@pytest.mark.parametrize("words", [("run", "go", "--mode", "force"), ("doctor",)])
+def test_a_sandbox_leaves_nothing_in_an_empty_home(place: Place, words: tuple[str, ...]) -> None:
+    """Folders for the caches of npm, cargo and others are there while commands run, and removed if nothing is in
+    them."""
+    home, programs = place.folder / "home", place.folder / "programs"
+    for folder in (home, programs):
+        folder.mkdir()
+    for name in ("npm", "cargo", "java"):
+        (programs / name).write_text("")
+        (programs / name).chmod(0o755)
+    script = """
+    [[reply]]
+    when.step = 1
+    say = [{ call = "Bash", args.command = "ls -A ~" }]
+
+    [[reply]]
+    text = "{result}"
+    """
+    env = {"HOME": str(home), "PATH": f"{programs}:{place.env['PATH']}"}
+    outcome = place.run(*words, *(place.script(script) if words[0] == "run" else ()), env=env)
+    assert outcome.code == 0, outcome
+    assert words[0] != "run" or {".cache", ".cargo", ".m2"} <= set(outcome.out.decode().split())
+    assert list(home.rglob("*")) == []
+
+
 # Without a host.
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from polylect.tools.sandbox import Sandbox
-from polylect.tools.sandbox.policy import HiddenPlaces, cache_paths, expand, git_paths, temporary_paths
+from polylect.tools.sandbox.policy import CacheFolders, HiddenPlaces, expand, git_paths, temporary_paths
 
 
 @pytest.fixture
@@ -43,20 +43,61 @@ def test_a_secret_that_is_a_link_is_hidden_where_it_lies_and_where_it_lay(home: 
     assert {f"{home}/real", f"{home}/.ssh"} <= set(places.now([]))
 
 
-def test_caches_are_made_for_programs_that_are_there_and_only_for_those(home: Path) -> None:
-    programs = home / "bin"
+@pytest.fixture
+def cargo(home: Path) -> dict[str, str]:
+    """An environment in which there is cargo and no other program."""
+    programs = home.parent / "bin"
     programs.mkdir()
     (programs / "cargo").write_text("")
     (programs / "cargo").chmod(0o755)
-    env = {"HOME": str(home), "PATH": str(programs), "CARGO_HOME": f"{home}/rust"}
-    assert cache_paths(env) == [f"{home}/.cache", f"{home}/rust/registry", f"{home}/rust/git"]
+    return {"HOME": str(home), "PATH": str(programs), "CARGO_HOME": f"{home}/rust"}
+
+
+def test_caches_are_made_for_programs_that_are_there_and_only_for_those(home: Path, cargo: dict[str, str]) -> None:
+    caches = CacheFolders(cargo)
+    assert caches.paths == [f"{home}/.cache", f"{home}/rust/registry", f"{home}/rust/git"]
     assert (home / "rust" / "git").is_dir()
     assert not (home / ".npm").exists()
+    caches.remove_unused()
+
+
+def test_caches_that_were_made_and_not_used_are_removed_at_the_end(home: Path, cargo: dict[str, str]) -> None:
+    (home / ".cache").mkdir()
+    caches = CacheFolders(cargo)
+    (home / "rust" / "git" / "checkout").write_text("")
+    caches.remove_unused()
+    assert sorted(str(path.relative_to(home)) for path in home.rglob("*")) == [
+        *(".cache", "rust", "rust/git", "rust/git/checkout")
+    ]
+
+
+def test_caches_are_not_removed_while_another_session_runs(home: Path, cargo: dict[str, str]) -> None:
+    first, second, third = CacheFolders(cargo), CacheFolders(cargo), CacheFolders(cargo)
+    third.remove_unused()
+    first.remove_unused()
+    assert (home / "rust" / "git").is_dir()
+    second.remove_unused()
+    assert (home / "rust" / "git").is_dir(), "which it has not made"
+
+
+def test_only_caches_that_were_made_here_are_removed(home: Path, cargo: dict[str, str]) -> None:
+    (home / "rust" / "git").mkdir(parents=True)
+    CacheFolders(cargo).remove_unused()
+    assert sorted(path.name for path in home.rglob("*")) == ["git", "rust"]
+
+
+def test_caches_that_have_disappeared_are_made_again(home: Path, cargo: dict[str, str]) -> None:
+    caches = CacheFolders(cargo)
+    (home / "rust" / "git").rmdir()
+    caches.make_missing()
+    assert (home / "rust" / "git").is_dir()
+    caches.remove_unused()
+    assert list(home.iterdir()) == []
 
 
 def test_a_cache_that_cannot_be_made_is_left_out(home: Path) -> None:
     (home / "file").write_text("in the way")
-    assert cache_paths({"HOME": str(home), "PATH": "", "XDG_CACHE_HOME": f"{home}/file/cache"}) == []
+    assert CacheFolders({"HOME": str(home), "PATH": "", "XDG_CACHE_HOME": f"{home}/file/cache"}).paths == []
 
 
 def test_temporary_folders_are_open(home: Path) -> None:

@@ -125,7 +125,9 @@ class Assembly:
         getattr(self._provider, "warm", lambda: None)()
 
     async def close(self) -> None:
-        """Sends the last spans, for at most `_SPANS_TIMEOUT` seconds."""
+        """Removes what the sandbox has made and nobody used, and sends the last spans, for at most `_SPANS_TIMEOUT`
+        seconds. The engine is closed already."""
+        self._sandbox.close()
         if self._spans:
             with suppress(TimeoutError):
                 await asyncio.wait_for(run_in_thread(self._spans.close), _SPANS_TIMEOUT)

@@ -60,6 +60,7 @@ async def _check(sandbox: Sandbox, env: dict[str, str], workspace: str) -> list[
         return [("bad", str(error))]
     finally:
         await custody.close()
+        sandbox.close()
 
 
 async def _run_probe(sandbox: Sandbox, env: dict[str, str], workspace: str, custody: Custody) -> list[tuple[str, str]]:

@@ -4,8 +4,10 @@
 a hidden file may be created, or replaced by a link to another place.
 """
 
+import fcntl
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 
 from polylect.system.plain_files import real_path
 from polylect.system.repository import find_repository, is_git_directory, read_line
@@ -26,7 +28,7 @@ CACHES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("dart", ("~/.pub-cache",)),
     ("mix", ("~/.hex", "~/.mix")),
 )
-"""Folders that a program fills wherever it works. They are made if the program is there and they are not."""
+"""Folders that a program fills wherever it works. They are open if the program is there."""
 _DEFAULTS = {
     "XDG_CONFIG_HOME": "~/.config",
     "XDG_CACHE_HOME": "~/.cache",
@@ -160,13 +162,68 @@ def _paths_in(value: str) -> list[str]:
     return [path for path in (value, *value.replace(",", ":").split(":")) if os.path.isabs(path)]
 
 
-def cache_paths(env: Mapping[str, str]) -> list[str]:
-    """The folders of caches. Missing ones are created, because a command in the sandbox could not create them."""
-    paths = [expand("$XDG_CACHE_HOME", env)]
-    for program, folders in CACHES:
-        if any(os.access(os.path.join(folder, program), os.X_OK) for folder in env.get("PATH", "").split(os.pathsep)):
-            paths += [expand(folder, env) for folder in folders]
-    return _unique(path for path in paths if path and _ensure_folder(path))
+class CacheFolders:
+    """The folders of caches.
+
+    Missing ones are made before a command runs, because a command in the sandbox could not make them. Those that no
+    command has filled are removed again at the end, so that nothing is left in the user's home. Sessions that run at
+    the same time share them: each holds a lock on the first folder, and none removes while another one runs.
+    """
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        paths = [expand("$XDG_CACHE_HOME", env)]
+        for program, folders in CACHES:
+            if any(
+                os.access(os.path.join(folder, program), os.X_OK) for folder in env.get("PATH", "").split(os.pathsep)
+            ):
+                paths += [expand(folder, env) for folder in folders]
+        self._made: list[str] = []
+        """Outer folders before inner ones."""
+        self.paths = [path for path in _unique(paths) if self._make(path)]
+        self._lock = _shared_lock(self.paths[0]) if self.paths else -1
+
+    def make_missing(self) -> None:
+        """Make those that have disappeared since the last command: another session may have removed them."""
+        for path in self.paths:
+            self._make(path)
+
+    def remove_unused(self) -> None:
+        """Remove the folders that were made here and are still empty."""
+        if self._lock < 0:
+            return
+        with suppress(OSError):  # another session uses them
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for path in reversed(self._made):
+                with suppress(OSError):  # something is in it
+                    os.rmdir(path)
+        os.close(self._lock)
+        self._lock = -1
+
+    def _make(self, path: str) -> bool:
+        """Make a folder, and those above it that are missing. Returns whether it is there."""
+        if not os.path.isdir(path):
+            if not self._make(os.path.dirname(path)):
+                return False
+            try:
+                os.mkdir(path, 0o700)
+                self._made.append(path)
+            except OSError:
+                return os.path.isdir(path)
+        return True
+
+
+def _shared_lock(folder: str) -> int:
+    """A descriptor of the folder that holds a shared lock on it; -1 if there is none to be had."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return -1
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return -1
+    return descriptor
 
 
 def temporary_paths(env: Mapping[str, str]) -> list[str]:
@@ -190,14 +247,6 @@ def git_paths(workspace: str) -> Iterator[str]:
         # Whoever wrote .git may have meant any folder. A worktree's own one points back and lies in a repository.
         if back == os.path.realpath(place) and kind == "worktrees" and is_git_directory(common):
             yield common
-
-
-def _ensure_folder(path: str) -> bool:
-    try:
-        os.makedirs(path, mode=0o700, exist_ok=True)
-    except OSError:
-        return False
-    return True
 
 
 def _unique(paths: Iterable[str]) -> list[str]:

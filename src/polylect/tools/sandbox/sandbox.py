@@ -18,7 +18,7 @@ from polylect.system.child_environment import loader_variables
 from polylect.tools.process.programs import find_program
 from polylect.tools.sandbox.bwrap import bwrap_argv
 from polylect.tools.sandbox.fence import Fence
-from polylect.tools.sandbox.policy import HiddenPlaces, cache_paths, expand, git_paths, is_real, temporary_paths
+from polylect.tools.sandbox.policy import CacheFolders, HiddenPlaces, expand, git_paths, is_real, temporary_paths
 from polylect.vocab.errors import ToolError
 from polylect.vocab.ports import Processes
 
@@ -62,6 +62,7 @@ class Sandbox:
         """
         self._rejected: set[str] = set()
         self._found_places: tuple[list[str], HiddenPlaces] | None = None
+        self._caches: CacheFolders | None = None
         self._detecting = asyncio.Lock()
 
     async def argv(self, argv: Sequence[str], workspace: str, roots: Sequence[str], processes: Processes) -> list[str]:
@@ -98,6 +99,8 @@ class Sandbox:
     def fence(self, workspace: str, roots: Sequence[str]) -> Fence:
         """What a command may reach now. Computed for each command, because hidden places come and go."""
         usual, places = self._places(workspace)
+        if self._caches:
+            self._caches.make_missing()
         granted = (workspace, *roots)
         if not is_real(workspace):
             raise ToolError(
@@ -121,14 +124,20 @@ class Sandbox:
         if self._found_places is None:
             writable, hidden = self._settings
             own = [path for one in writable if (path := expand(one, self._env))]
+            self._caches = CacheFolders(self._env)
             opened = [
                 *map(os.path.realpath, git_paths(workspace)),
                 *temporary_paths(self._env),
-                *cache_paths(self._env),
+                *self._caches.paths,
                 *own,
             ]
             self._found_places = opened, HiddenPlaces(hidden, self._env)
         return self._found_places
+
+    def close(self) -> None:
+        """Remove the folders for caches that were made and are still empty. Called when no command runs any more."""
+        if self._caches:
+            self._caches.remove_unused()
 
     def expects_bwrap(self, workspace: str) -> bool:
         """Whether `confine` uses bubblewrap though nothing has shown yet that it works."""
