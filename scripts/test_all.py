@@ -1,6 +1,6 @@
 """Run the tests on every Python from 3.11 found on PATH or kept by pyenv, each in an environment of its own.
 
-Properties are tried with all examples, of which `make test` tries a quarter (`tests/example_count.py`).
+Properties are tried with all examples, of which `make test` tries a quarter (`tests/thoroughness.py`).
 """
 
 import glob

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apis.cases import CASES, History, assistant, call, result, user
-from example_count import up_to
 from polylect.apis import anthropic_messages, encoded_history, openai_chat, openai_responses
 from polylect.apis.encoded_history import BodyEncoder, EncodedHistories, EncodedHistory
 from polylect.vocab.content import Image, Message, ToolCall, ToolResult
 from polylect.vocab.ports import ModelInfo, ModelRequest, ToolSpec
+from thoroughness import up_to
 
 Body = Callable[[ModelRequest, EncodedHistory | None], bytes]
 THINKER = ModelInfo("m", max_output=64_000, thinking=True)

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from conversations import CONVERSATIONS, READY
 from dialects.everything import ABILITIES
 from dialects.pair import DIALECTS, ENDS, NAMES, Pair, env
-from example_count import up_to
 from grammar_check import Grammar
 from polylect.dialects.base import Dialect
 from polylect.vocab.commands import (
@@ -42,6 +41,7 @@ from polylect.vocab.events import (
     TurnEnded,
     TurnStarted,
 )
+from thoroughness import up_to
 
 every_end = pytest.mark.parametrize(("dialect", "version"), ENDS, ids=NAMES)
 FLAGGED = {

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine_process import Engine, Place
-from example_count import up_to
+from thoroughness import up_to
 
 _numbers = count()
 

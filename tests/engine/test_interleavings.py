@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from doubles import PATIENCE, Crash, Echo, Edit, Hang, Log, Run, Show, SpottyLog, Talk
-from example_count import up_to
 from polylect.providers.scripted import Scripted
 from polylect.vocab.commands import Answer, Cancel, Configure, Prompt, Query, Steer
 from polylect.vocab.events import Ask, AskClosed, Reply, TurnEnded
+from thoroughness import up_to
 
 PARTS: list[Any] = [
     "Some words. ",

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import warnings
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from polylect.host import (
     connect,
 )
 from polylect.providers.scripted import Scripted
+from thoroughness import one_in
 
 LOOP = """
 [price]
@@ -121,9 +123,9 @@ def options(place: Place, script: str = LOOP) -> dict[str, Any]:
     return {"cwd": str(place.workspace), "env": place.env, "provider": "scripted", "script": str(path)}
 
 
-@pytest.mark.parametrize("where", ["connect", "prompt"])
-@pytest.mark.parametrize("kind", ["tokens", "cost"])
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("engine", "kind", "where"), one_in(3, [*product(ENGINES, ("tokens", "cost"), ("connect", "prompt"))])
+)
 def test_a_turn_ends_at_the_step_that_passes_its_cap(tmp_path: Path, engine: str, kind: str, where: str) -> None:
     """Also the first one after a resume. What the wire tells too late is said once, before anything is spent."""
     place = Place(tmp_path)
@@ -235,7 +237,7 @@ def test_engines_of_others_that_tell_too_little(tmp_path: Path, monkeypatch: Any
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", one_in(2, ENGINES))
 def test_run_and_settings_refuse_or_accept_it_alike(tmp_path: Path, engine: str) -> None:
     place = Place(tmp_path)
     flags = ("--engine", engine, *place.script(UNPRICED))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from machine import PATIENCE
 from peers.programs import path_with
 from polylect.host import NoSuchSession, NotConfigured, SessionExists, SessionInUse, connect
 from polylect.host.sync import connect as sync_connect
+from thoroughness import one_in
 
 SCRIPT = '[[reply]]\ntext = "you said {prompt}"\n'
 OURS = ("polylect", "polylect-omp", "polylect-claude")
@@ -40,8 +42,7 @@ def options(place: Place) -> dict[str, Any]:
     return {"cwd": str(place.workspace), "env": place.env}
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("engine", [*OURS, *LINKED])
+@pytest.mark.parametrize(("engine", "name"), one_in(3, [*product((*OURS, *LINKED), NAMES)]))
 def test_a_session_is_resumed_by_the_name_that_it_was_given(place: Place, engine: str, name: str) -> None:
     async def main() -> None:
         async with asyncio.timeout(PATIENCE):
@@ -139,8 +140,7 @@ def test_a_running_agent_goes_back_to_a_session_by_its_name(place: Place, engine
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("engine", ["aionrs", "wayland-core"])
+@pytest.mark.parametrize(("engine", "name"), one_in(3, [*product(("aionrs", "wayland-core"), NAMES)]))
 def test_engines_of_others_that_take_names(tmp_path: Path, monkeypatch: Any, engine: str, name: str) -> None:
     monkeypatch.setenv("PATH", path_with(engine, tmp_path / "bin"))
     (tmp_path / "work").mkdir()
@@ -155,7 +155,7 @@ def test_engines_of_others_that_take_names(tmp_path: Path, monkeypatch: Any, eng
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("engine", [*OURS, *LINKED])
+@pytest.mark.parametrize("engine", one_in(2, [*OURS, *LINKED]))
 def test_run_takes_and_tells_the_name(place: Place, engine: str) -> None:
     words = ("--engine", engine, "--output", "json")
     first = json.loads(place.run("run", "one", *words, "--session-id", "fix login").out)

@@ -1,4 +1,4 @@
-"""The host of docs/tutorial.md, as it stands there, drives the real claude and pi."""
+"""docs/tutorial.md prints what the page says, and its host, as it stands there, drives the real claude and pi."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from interop import omp_peers
 from interop.claude_model import Model, Step, text, use
 from interop.script_engines import _ENVIRONMENT, MODEL
 from machine import PATIENCE
-from test_docs_pages import TUTORIAL_BLOCKS
+from test_docs_pages import TUTORIAL_BLOCKS, follow_tutorial
 
 FILES = {name: content for kind, name, _, content in TUTORIAL_BLOCKS if kind == "file"}
 """Of `host.py` the last one, which is the whole program."""
@@ -53,6 +53,10 @@ I try it.
 It prints 5 now.
 """,
 }
+
+
+def test_all_of_the_tutorial_prints_what_the_page_says(tmp_path: Path) -> None:
+    follow_tutorial(tmp_path, TUTORIAL_BLOCKS)
 
 
 @pytest.mark.parametrize("engine", PRINTED)

@@ -12,13 +12,13 @@ from msgspec import Struct
 from dialects.claude.host_talk import INIT, RESULT, Frame, Host, assistant, brief, only, stream, text, thinking, use
 from dialects.claude.host_talk import tool_result as returned
 from dialects.pair import Pair
-from example_count import up_to
 from polylect.dialects.claude.dialect import DIALECT
 from polylect.dialects.claude.host.deduplicate import fingerprint
 from polylect.vocab import events as e
 from polylect.vocab.commands import Prompt
 from polylect.vocab.content import Text, Thinking
 from seeds.walk import Statements, Untested, lost
+from thoroughness import up_to
 
 HOST = "dialects/claude/host/test_codec.py::test_"
 TRANSLATOR = "dialects/claude/host/test_deduplicate.py::test_"

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from conversations import called, step, text
 from dialects.claude.engine_driver import EngineDriver, user
-from example_count import up_to
 from polylect.dialects.claude.versions import MAX_FRAME
 from polylect.vocab.commands import Configure, MalformedCommand, Quit, UnknownCommand
 from polylect.vocab.content import Image
 from polylect.vocab.events import Ask, Notice, ToolFinished, TurnEnded, TurnStarted
+from thoroughness import up_to
 
 BAD = [
     b"not JSON",

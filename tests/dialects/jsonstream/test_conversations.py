@@ -13,7 +13,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from dialects.pair import env
 from doubles import PATIENCE, Crash, Echo, Edit, Hang, Log, Run, Show, Talk
-from example_count import up_to
 from grammar_check import Grammar
 from polylect.dialects.jsonstream.engine.codec import EngineSide
 from polylect.dialects.jsonstream.host.codec import HostSide
@@ -22,6 +21,7 @@ from polylect.tools.builtin.ask_user_question import AskUserQuestion
 from polylect.vocab.commands import Command, MalformedCommand, Prompt, UnknownCommand
 from polylect.vocab.content import Abilities
 from polylect.vocab.events import Event, MalformedEvent, Ready, Reply, UnknownEvent
+from thoroughness import up_to
 
 FLAGS = dict.fromkeys(("streaming_tools", "sub_agent_traces", "cost_attribution", "non_destructive_compact"), True)
 PARTS: list[Any] = [

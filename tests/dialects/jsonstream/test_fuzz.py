@@ -7,13 +7,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dialects.pair import env
-from example_count import up_to
 from grammar_check import Grammar
 from polylect.dialects.jsonstream.dialect import DIALECT
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import table as frames
 from polylect.dialects.jsonstream.host import undocumented_events
 from polylect.vocab.commands import MalformedCommand
+from thoroughness import up_to
 
 WORDS = sorted(
     {

@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dialects.omp.engine_talk import EngineTalk, Frame, kinds
-from example_count import up_to
 from polylect.dialects.omp.frames.table import COMMANDS, VERSIONS
 from polylect.vocab.commands import MalformedCommand, UnknownCommand
 from polylect.vocab.content import Failure
 from polylect.vocab.events import Ready, Reply
+from thoroughness import up_to
 
 GARBAGE = (b"not json", b"null", b"[]", b"{}", b'{"type":5}', b'"prompt"', b"\xff\xfe", b'{"type":"prompt","type":"x"}')
 

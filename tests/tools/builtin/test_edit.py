@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from doubles_tools import FolderContext, use
-from example_count import up_to
 from polylect.tools.text.diff import unified_diff
 from polylect.vocab.ports import ToolReturn
+from thoroughness import up_to
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conversations import CONVERSATIONS, READY, SMALL
-from example_count import up_to
 from grammar_check import Grammar
 from polylect.vocab import events as e
 from polylect.vocab.content import Failure, Image, Text, Thinking, ToolCall, Usage
 from polylect.vocab.grammar.complete import Completer
+from thoroughness import up_to
 
 T1 = {"turn": "t1"}
 K1 = {"turn": "t1", "agent": "k"}
