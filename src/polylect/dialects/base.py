@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
+from polylect import plug
 from polylect.vocab.commands import Command
 from polylect.vocab.events import Event
 
@@ -129,6 +130,16 @@ class DialectStart(Protocol):
 
     def refusal(self, message: str, options: dict[str, object], session: str, *, ready: bool) -> bytes:
         """What the host is told where an engine cannot start, or, if it was `ready`, where it breaks down."""
+
+
+def load_later(dialect: str, end: Literal["engine", "host"]) -> Callable[..., Any]:
+    """Makes one end of a dialect, `(env, **options)`; its module `codec` is imported by the first call."""
+
+    def make(env: Env, **options: Any) -> Any:
+        codec = plug.load(f"dialects.{dialect}.{end}", "codec")
+        return (codec.EngineSide if end == "engine" else codec.HostSide)(env, **options)
+
+    return make
 
 
 class Dialect(Struct, frozen=True):

@@ -3,17 +3,15 @@
 The engine program and the host SDK get both ends, the versions and the shapes from this one value.
 """
 
-from polylect.dialects.base import Dialect
-from polylect.dialects.jsonstream.engine.codec import EngineSide
+from polylect.dialects.base import Dialect, load_later
 from polylect.dialects.jsonstream.frames.table import COMMANDS, EVENTS
-from polylect.dialects.jsonstream.host.codec import HostSide
 from polylect.dialects.jsonstream.versions import MAX_FRAME, VERSIONS
 
 DIALECT = Dialect(
     name="jsonstream",
     versions=VERSIONS,
-    engine_side=EngineSide,
-    host_side=HostSide,
+    engine_side=load_later("jsonstream", "engine"),
+    host_side=load_later("jsonstream", "host"),
     max_frame=MAX_FRAME,
     shapes={version: {"events": EVENTS[version], "commands": COMMANDS[version]} for version in VERSIONS},
     weak=("steer", "follow_up"),
