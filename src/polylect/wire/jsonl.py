@@ -25,6 +25,10 @@ class TooLong(msgspec.Struct, frozen=True):
     limit: int
 
 
+class NotAnObject(ValueError):
+    """A line holds JSON, but no object."""
+
+
 class Splitter:
     """Splits bytes that arrive in pieces of any size into lines."""
 
@@ -77,7 +81,10 @@ class Splitter:
 
 
 def parse(line: bytes) -> dict[str, Any]:
-    """The JSON object in a line. Raises ValueError with a reason for people, also for a key that appears twice."""
+    """The JSON object in a line. Raises ValueError with a reason for people, also for a key that appears twice.
+
+    What is JSON and no object raises NotAnObject.
+    """
     try:
         value = _decoder.decode(line.decode())
     except UnicodeDecodeError as error:
@@ -87,7 +94,7 @@ def parse(line: bytes) -> dict[str, Any]:
     except RecursionError:
         raise ValueError("invalid JSON: nested too deeply") from None
     if not isinstance(value, dict):
-        raise ValueError("expected a JSON object")
+        raise NotAnObject("expected a JSON object")
     if line.count(b"[") + line.count(b"{") > MAX_DEPTH and _too_deep(value):
         raise ValueError("invalid JSON: nested too deeply")
     return _without_surrogates(value) if b"\\u" in line else value

@@ -1,0 +1,14 @@
+"""The `Dialect` value of this wire, as `plug.load("dialects", "acp").DIALECT` returns it."""
+
+from polylect.dialects.acp.frames.table import COMMANDS, EVENTS
+from polylect.dialects.acp.versions import MAX_FRAME, VERSIONS
+from polylect.dialects.base import Dialect, load_later
+
+DIALECT = Dialect(
+    name="acp",
+    versions=VERSIONS,
+    engine_side=load_later("acp", "engine"),
+    host_side=load_later("acp", "host"),
+    max_frame=MAX_FRAME,
+    shapes={version: {"events": EVENTS, "commands": COMMANDS} for version in VERSIONS},
+)

@@ -1,0 +1,1 @@
+"""The agent's end of ACP: requests of a client to commands, events to updates and answers."""
