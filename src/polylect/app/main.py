@@ -35,6 +35,7 @@ polylect: a coding agent for host programs
   polylect --mode rpc [flags]      the same as omp does it, with omp's flags; see docs/omp-rpc.md
   polylect --output-format stream-json --input-format stream-json --verbose [flags]
                                    the same as claude does it, with claude's flags; see docs/claude.md
+  polylect --acp [flags]           the same for editors and other clients of the Agent Client Protocol; see docs/acp.md
   polylect run PROMPT [flags]      one task for any engine, for scripts; see polylect run --help
   polylect chat [flags]            a conversation in the terminal with any engine; see polylect chat --help
   polylect engines [--json]        which engines this machine has
@@ -93,7 +94,7 @@ def _main() -> int:
     gc.disable()  # what is imported stays; serving turns the collector on again
     _open_closed_streams()
     name = os.path.basename(sys.argv[0])
-    words = sys.argv[1:]
+    words = ["--acp", *sys.argv[2:]] if sys.argv[1:2] == ["acp"] else sys.argv[1:]
     if words and words[0] in _COMMANDS:
         return _command(words)
     if dialect := _dialect(name, words):
@@ -180,7 +181,7 @@ def _stand_in(dialect: str, program: str, words: list[str]) -> int:
 
 
 def _usage_hint(words: list[str]) -> str:
-    wires = "--native, --json-stream, --mode rpc, --output-format stream-json"
+    wires = "--native, --json-stream, --mode rpc, --output-format stream-json, --acp"
     usage = f"say what to do: {wires} or one of {', '.join(_COMMANDS)}; see polylect --help"
     if words:
         from polylect.app.startup.nearest_word import hint  # only for an error

@@ -105,6 +105,8 @@ class DialectStart(Protocol):
     """The exit codes of a failed start that hosts of this wire know; any other becomes 1."""
     SEVERAL_SESSIONS: bool
     """Whether the wire carries several sessions at once: then each command and event may name its `session`."""
+    FIRST_SESSION: bool
+    """Whether a connection begins with a conversation. If not, the host opens each one by a command."""
 
     def options(self, words: list[str], program: str, env: dict[str, str]) -> dict[str, object]:
         """The settings that the words of the command line ask for. Raises UsageError."""

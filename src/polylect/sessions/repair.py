@@ -6,12 +6,12 @@ Both need the session's lock. Repairing loses nothing: the old log stays beside 
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 import msgspec
 
-from polylect.sessions import log
+from polylect.sessions import catalogue, folder, log
 from polylect.sessions.blobs import Blobs, named
 from polylect.sessions.folder import Folder
 from polylect.sessions.spills import Spills
@@ -103,6 +103,16 @@ def delete(place: Folder) -> None:
     os.rename(place.path, doomed)
     place.close()
     shutil.rmtree(doomed)
+
+
+def delete_all(root: str, sessions: Sequence[str]) -> None:
+    """Delete sessions. Raises SessionError, before any is deleted, if another one was forked from one of them."""
+    for session in sessions:
+        if forks := [fork for fork in catalogue.forks(root, session) if fork not in sessions]:
+            names = ", ".join(sorted(forks))
+            raise SessionError(f"Session '{session}' holds the beginning of {names}, forked from it: delete that first")
+    for session in sessions:
+        delete(folder.resume(root, session, ""))
 
 
 def remove_deleted(root: str) -> list[str]:

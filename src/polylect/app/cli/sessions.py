@@ -237,12 +237,7 @@ def _repair_one(root: str, session: str) -> None:
 def _delete(root: str, words: list[str]) -> int:
     if not words:
         raise UsageError
-    for session in words:
-        if forks := [fork for fork in catalogue.forks(root, session) if fork not in words]:
-            names = ", ".join(sorted(forks))
-            raise SessionError(f"Session '{session}' holds the beginning of {names}, forked from it: delete that first")
-    for session in words:
-        repair.delete(folder.resume(root, session, ""))
+    repair.delete_all(root, words)
     return 0
 
 

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from polylect.app.serving.open_provider import keys
+from polylect.app.startup import secrets
+from polylect.host.errors import NoSuchSession, NotConfigured, SessionExists, SessionInUse
 from polylect.system.tasks import TaskSet
 from polylect.vocab.answers import SessionOpened
 from polylect.vocab.commands import AddServer, CloseSession, Command, OpenSession, Prompt
@@ -25,6 +28,13 @@ if TYPE_CHECKING:
 
 _OF_THE_FIRST = ("session_id", "resume", "continue", "fork", "session_file", "resume_at", "name")
 """Flags that say which session the process begins with."""
+_CODES: dict[type[PolylectError], str] = {
+    NoSuchSession: "no_such_session",
+    SessionExists: "session_exists",
+    SessionInUse: "session_in_use",
+    NotConfigured: "not_configured",
+}
+"""The codes of the failures that a host may want to tell apart; `session` for any other."""
 Emit = Callable[[Event], None]
 
 
@@ -52,6 +62,12 @@ class FurtherSessions:
             message = f"there is no session {command.session!r} here: open it with open_session and this `session`"
             self._refuse(command, Failure("unknown_session", message, "host"))
 
+    async def end(self, name: str) -> None:
+        """Ends a session, if it is open; returns when it has ended."""
+        if session := self._sessions.get(name):
+            session.ending.set()
+            await session.ended.wait()
+
     def input_closed(self, *, stop: bool) -> None:
         """The host sends no more commands; see `Engine.input_closed`."""
         for session in self._sessions.values():
@@ -73,6 +89,7 @@ class FurtherSessions:
             await session.run(self._wait_writable)
         finally:
             del self._sessions[session.id]
+            session.ended.set()
 
     def _emit_for(self, session: str) -> Emit:
         return lambda event: self._emit(replace(event, session=session))
@@ -86,6 +103,7 @@ class _FurtherSession:
     def __init__(self, opening: OpenSession, start: "Start", emit_for: Callable[[str], Emit]) -> None:
         self.id = opening.session
         self.ending = asyncio.Event()
+        self.ended = asyncio.Event()
         self._opening = opening
         self._start = start
         self._emit = emit_for(self.id)
@@ -100,6 +118,8 @@ class _FurtherSession:
         if isinstance(command, CloseSession) and not command.delete:
             self._closing = command
             self.ending.set()
+        elif self._engine and isinstance(command, OpenSession) and self._names_this(command):
+            self._reply_opened(command, self._engine)
         elif self._engine:
             self._engine.handle(command)
         else:
@@ -121,12 +141,13 @@ class _FurtherSession:
 
         try:
             values, _ = resolve(_options(self._start, self._opening), self._start.env)
+            secrets.conceal(keys(values))
             opening = open_resolved(values, self._start.env, self._emit, wait_writable=wait_writable, own_process=True)
             async with opening as engine:
                 self._begin(engine)
                 await self.ending.wait()
         except PolylectError as error:
-            self._fail(str(error).removeprefix("polylect cannot start: "))
+            self._fail(str(error).removeprefix("polylect cannot start: "), _CODES.get(type(error), "session"))
         finally:
             self._engine = None
             self._opened.set()
@@ -137,11 +158,8 @@ class _FurtherSession:
         from polylect import __version__
 
         self._engine = engine
-        session = engine.agent.session
         self._emit(Ready(__version__, engine.settings.model, engine.settings.mode, engine.agent.abilities()))
-        if self._opening.ref:
-            resumed = bool(session.messages)
-            self._emit(Reply(self._opening.ref, SessionOpened(session.id, session.store.file, resumed=resumed)))
+        self._reply_opened(self._opening, engine)
         for server in self._opening.servers:
             engine.handle(AddServer(server))
         early, self._early = self._early, []
@@ -151,9 +169,19 @@ class _FurtherSession:
             engine.input_closed(stop=self._input_closed)
         self._opened.set()
 
-    def _fail(self, why: str) -> None:
+    def _names_this(self, command: OpenSession) -> bool:
+        """Whether a command opens the session that is open here: then what runs goes on."""
+        return command.how in ("resume", "load") and command.target in ("", self.id)
+
+    def _reply_opened(self, command: OpenSession, engine: "Engine") -> None:
+        if command.ref:
+            session = engine.agent.session
+            opened = SessionOpened(session.id, session.store.file, resumed=bool(session.messages))
+            self._emit(Reply(command.ref, opened))
+
+    def _fail(self, why: str, code: str) -> None:
         """Nothing was opened: every command so far gets its answer, and every prompt its end."""
-        failure = Failure("session", f"the session cannot be opened: {why}", "host")
+        failure = Failure(code, f"the session cannot be opened: {why}", "host")
         for command in (self._opening, *self._early):
             if command.ref:
                 self._emit(Reply(command.ref, failure=failure))
@@ -164,7 +192,7 @@ class _FurtherSession:
 def _options(start: "Start", opening: OpenSession) -> dict[str, object]:
     """The flags of the process, with the session and the folder that the command names."""
     options = {name: value for name, value in start.options.items() if name not in _OF_THE_FIRST}
-    workspace = str(start.values["workspace"])
+    workspace = str(start.values.get("workspace") or "")
     options["workspace"] = opening.cwd or workspace
     if opening.cwd and opening.cwd != workspace:
         options.pop("trust_workspace", None)

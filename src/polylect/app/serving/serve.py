@@ -13,7 +13,7 @@ import sys
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from polylect import plug
 from polylect.app.cli.terminal import print_error
@@ -37,6 +37,9 @@ from polylect.vocab.errors import PolylectError
 from polylect.vocab.escape import escape_controls
 from polylect.vocab.events import Event, Failed, Reply, TurnEnded
 from polylect.wire.jsonl import MAX_LINE
+
+if TYPE_CHECKING:
+    from polylect.app.serving.stored_sessions import StoredSessions
 
 _PATIENCE = 10.0
 """Seconds that a host which has closed our input may read nothing before the engine ends."""
@@ -75,6 +78,10 @@ class _Conversation:
         wire = dialect_start(start.values)
         self._several = bool(wire and wire.SEVERAL_SESSIONS)
         """Whether this wire carries several sessions at once."""
+        self._has_first = wire is None or bool(wire.FIRST_SESSION)
+        """Whether the connection begins with a conversation."""
+        self._assembly: Assembly | None = None
+        self._engine: Engine | StoredSessions
         self._ready = not start.values.get("required_extensions")
         """Whether anything may be written: not before required extensions are loaded."""
         self._ready_frame = b""
@@ -87,10 +94,8 @@ class _Conversation:
         reading = asyncio.create_task(self._read())
         ended = asyncio.create_task(self._end.wait())
         try:
-            if (opened := await self._open_session(ended)) is None:
+            if not await self._open_engine(ended):
                 return 128 + self._signal if self._signal else self._codec.exit_code
-            self._assembly = assembly = Assembly(start, self._out.wait_writable, self._out.full)
-            self._engine = Engine(lambda callbacks: assembly.agent(callbacks, *opened), self._emit)
             if not self._ready and not await self._wait_for_extensions(ended):
                 return 128 + self._signal
         except PolylectError as error:
@@ -109,7 +114,8 @@ class _Conversation:
             await asyncio.wait([finished, ended, unread], return_when=asyncio.FIRST_COMPLETED)
         await self._further.close()
         await self._engine.close()
-        await self._assembly.close()
+        if self._assembly:
+            await self._assembly.close()
         await self._out.drain(1.0 if self._signal else 0.0 if unread.done() else _PATIENCE)
         self._packed.wait_until_made()
         return 128 + self._signal if self._signal else failed or self._unread_exit_code() or self._codec.exit_code
@@ -117,7 +123,9 @@ class _Conversation:
     @property
     def _session(self) -> str:
         """The id of the first conversation, which may have gone on in another session."""
-        return self._engine.agent.session.id if self._early_commands is None else self._start.session
+        if self._early_commands is None and isinstance(self._engine, Engine):
+            return self._engine.agent.session.id
+        return self._start.session
 
     async def _settled(self) -> None:
         await self._engine.settled()
@@ -149,6 +157,19 @@ class _Conversation:
         _log.error("reading has failed", exc_info=error)
         return 1
 
+    async def _open_engine(self, ended: asyncio.Task[Literal[True]]) -> bool:
+        """Opens the engine of the first conversation, if there is one. False if the end came first."""
+        if not self._has_first:
+            from polylect.app.serving.stored_sessions import StoredSessions  # other wires do without
+
+            self._engine = StoredSessions(self._start, self._further, self._emit)
+            return True
+        if (opened := await self._open_session(ended)) is None:
+            return False
+        self._assembly = assembly = Assembly(self._start, self._out.wait_writable, self._out.full)
+        self._engine = Engine(lambda callbacks: assembly.agent(callbacks, *opened), self._emit)
+        return True
+
     async def _open_session(self, ended: asyncio.Task[Literal[True]]) -> tuple[Session, FileLibrary | None] | None:
         """Opens the session; None if the end came first. A long log is read in a thread: commands do not wait (L4)."""
         if not is_long(self._start):
@@ -158,7 +179,8 @@ class _Conversation:
         return loading.result() if loading.done() else None
 
     def _begin(self) -> None:
-        self._assembly.begin(self._engine)
+        if self._assembly and isinstance(self._engine, Engine):
+            self._assembly.begin(self._engine)
         early, self._early_commands = self._early_commands or [], None
         for command in early:
             self._engine.handle(command)
@@ -186,6 +208,7 @@ class _Conversation:
 
         Returns False if the end came first. Raises StartError. In both cases the engine is closed.
         """
+        assert self._assembly
         loading = asyncio.create_task(self._assembly.required())
         await asyncio.wait([loading, ended], return_when=asyncio.FIRST_COMPLETED)
         if loading.done() and not loading.exception():
@@ -276,7 +299,8 @@ class _Conversation:
 
     def _warm_up(self) -> None:
         """Loads what the first request needs, while the host is idle, and makes the pack of later starts."""
-        self._assembly.warm_up()
+        if self._assembly:
+            self._assembly.warm_up()
         gc.freeze()
         self._packed.start_making()
 

@@ -101,9 +101,11 @@ def start(options: config.Values) -> int:
     """Checks the start, writes `ready` and serves the conversation. Returns the exit code."""
     env = dict(os.environ) | _added_environment(options)
     notes: list[str] = []
+    wire = dialect_start(options)
+    opens = wire is None or wire.FIRST_SESSION
     try:
-        values = resolve_settings(options, env, notes)
-        place = lock_session(values, env)
+        values = resolve_settings(options, env, notes) if opens else _settings_of_process(options)
+        place = lock_session(values, env) if opens else None
     except (CannotStart, config.ConfigError, folder.FolderError) as error:
         missing = isinstance(error, folder.FolderError) and bool(options.get("resume") or options.get("continue"))
         _report_failure(str(error), options, silent=missing or getattr(error, "silent", False))
@@ -114,7 +116,7 @@ def start(options: config.Values) -> int:
         return 1
     streams = _redirect_streams()
     signals = _catch_signals()
-    session = place.session if place else "" if "dialect" not in values else new_session(values)
+    session = place.session if place else "" if wire is None or not opens else new_session(values)
     ready_frame = _ready_frame(values, session)
     deferred = bool(values.get("required_extensions"))  # then `serve` writes `ready`, once they are loaded
     try:
@@ -127,6 +129,19 @@ def start(options: config.Values) -> int:
     for note in notes:
         _print_error(note)
     return _serve(Start(values, env, place, streams, signals, session, ready_frame, options))
+
+
+def _settings_of_process(options: config.Values) -> config.Values:
+    """The settings of a process that begins without a conversation; each session resolves its own. Raises ConfigError.
+
+    Nobody is left to answer when the host is gone, so what runs is stopped then.
+    """
+    values: config.Values = {"on_eof": "stop", **options}
+    if folder_path := values.get("workspace"):
+        values["workspace"] = os.path.realpath(str(folder_path))
+    for name in ("on_eof", "log_level"):
+        _check_choice(values, name, _CHOICES[name])
+    return values
 
 
 def _added_environment(options: config.Values) -> dict[str, str]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 EXIT_CODES = ()
 """This program ends with 1, whatever was wrong."""
 SEVERAL_SESSIONS = False
+FIRST_SESSION = True
 VERSION = "2.1.325"
 """Whose wire this is; hosts accept any 2.x."""
 _FLAGS: Flags = {

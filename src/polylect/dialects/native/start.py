@@ -13,6 +13,7 @@ from polylect.sessions import folder
 EXIT_CODES = (2, 66, 73, 75, 78)
 """Those of the program itself."""
 SEVERAL_SESSIONS = True
+FIRST_SESSION = True
 new_session_id = folder.new_id
 
 

@@ -14,6 +14,7 @@ from polylect.system.clock_and_ids import new_id as new_id
 EXIT_CODES = (78,)
 """Hosts of omp know no 2: what a person has to set first is told by 78, everything else by 1."""
 SEVERAL_SESSIONS = False
+FIRST_SESSION = True
 _FLAGS: Flags = {
     **common(),
     "--mode": ("text", "wire"),

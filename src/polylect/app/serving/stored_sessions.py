@@ -1,0 +1,98 @@
+"""Answers commands that name no session, on a wire whose connection begins without a conversation.
+
+A client of ACP lists, deletes and logs in before it opens anything. `serve.py` has one of these in the place of the
+first engine. What takes long runs in a thread, one at a time, so that every command gets its answer in order.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from polylect.app.startup import config
+from polylect.app.startup.start import CannotStart, resolve_settings, sessions_root
+from polylect.sessions import folder, repair
+from polylect.sessions.library import FileLibrary
+from polylect.system.clock_and_ids import new_id
+from polylect.system.tasks import TaskSet
+from polylect.system.threads import run_in_thread
+from polylect.vocab.answers import SessionCard
+from polylect.vocab.commands import Authenticate, CloseSession, Command, Query
+from polylect.vocab.content import Failure
+from polylect.vocab.errors import PolylectError, SessionError
+from polylect.vocab.events import Event, Failed, Reply
+
+if TYPE_CHECKING:
+    from polylect.app.serving.further_sessions import FurtherSessions
+    from polylect.app.startup.start import Start
+
+
+class StoredSessions:
+    """All sessions on disk. `open_ones` are the conversations of this connection."""
+
+    def __init__(self, start: "Start", open_ones: "FurtherSessions", emit: Callable[[Event], None]) -> None:
+        self._start = start
+        self._open_ones = open_ones
+        self._emit = emit
+        self._tasks = TaskSet()
+        self._turn = asyncio.Lock()
+
+    def handle(self, command: Command) -> None:
+        self._tasks.start(self._answer(command))
+
+    def input_closed(self, *, stop: bool) -> None:
+        """Nothing here depends on further input."""
+
+    async def settled(self) -> None:
+        """Returns once every command is answered."""
+        await self._tasks.finished()
+
+    async def close(self) -> None:
+        """Waits for what is being deleted."""
+        await self._tasks.finished()
+
+    async def _answer(self, command: Command) -> None:
+        data, failure = None, None
+        async with self._turn:
+            try:
+                data = await self._done(command)
+            except folder.NoSuchSession as error:
+                failure = Failure("no_such_session", str(error), "host")
+            except CannotStart as error:
+                failure = Failure("not_configured", str(error), "user")
+            except (PolylectError, folder.FolderError, config.ConfigError) as error:
+                failure = Failure("session", str(error), "host")
+            except OSError as error:
+                failure = Failure("session", f"{error.filename}: {error.strerror}", "host")
+        if command.ref:
+            self._emit(Reply(command.ref, data, failure))
+        elif failure:
+            self._emit(Failed(failure))
+
+    async def _done(self, command: Command) -> object:
+        match command:
+            case Query("sessions", args):
+                return await run_in_thread(self._cards, str(args.get("cwd") or ""))
+            case CloseSession(target, delete=True):
+                await self._open_ones.end(target)
+                return await run_in_thread(self._delete, target)
+            case Authenticate(method):
+                return await run_in_thread(self._log_in, method)
+        raise SessionError(f"{type(command).__name__} needs a session: open one first")
+
+    def _root(self) -> str:
+        """The folder of all sessions, as flags and the user's own settings name it."""
+        settings = config.gather(dict(self._start.options), self._start.env, self._start.env.get("HOME", os.sep), [])
+        return sessions_root(settings, self._start.env)
+
+    def _cards(self, cwd: str) -> tuple[SessionCard, ...]:
+        return tuple(FileLibrary(self._root(), "", new_id, new_id).sessions(cwd))
+
+    def _delete(self, session: str) -> None:
+        repair.delete_all(self._root(), [session])
+
+    def _log_in(self, method: str) -> None:
+        """Checks that a provider can be used now. Logging in itself is done by `polylect login`."""
+        if not method:
+            raise SessionError("to log out, run: polylect logout")
+        resolve_settings(dict(self._start.options), self._start.env, [])

@@ -1,0 +1,61 @@
+"""Starting as an agent of ACP: `polylect --acp`, or `polylect acp`, with the flags of the program itself.
+
+Editors begin by `initialize` and open sessions in folders of their choice, so nothing is checked before: a missing key
+is told when a session is opened, with the ways to log in. `dialects/base.py` says what a dialect's `start` has.
+"""
+
+from polylect import __version__
+from polylect.app.startup.args import FLAGS, Options, UsageError, parse
+from polylect.sessions import folder
+
+EXIT_CODES = (2, 78)
+"""Those of the program itself."""
+SEVERAL_SESSIONS = True
+FIRST_SESSION = False
+new_id = new_session_id = folder.new_id
+
+_FLAGS = {**FLAGS, "--acp": ("switch", "acp")}
+_OF_ONE_SESSION = {
+    "session_id": "--session-id",
+    "resume": "--resume",
+    "continue": "--continue",
+    "native": "--native",
+    "json_stream": "--json-stream",
+}
+"""Options that make no sense here, because the client says which sessions it opens."""
+
+
+def options(words: list[str], program: str, env: dict[str, str]) -> Options:
+    """The settings that these words ask for. Raises UsageError, whose text says what would be right."""
+    options, rest = parse(words, _FLAGS)
+    options.pop("acp", None)
+    if rest:
+        raise UsageError(f"{rest[0]!r} is not a flag; a prompt is sent as a request on stdin")
+    for name, flag in _OF_ONE_SESSION.items():
+        if name in options:
+            raise UsageError(f"{flag} has no meaning with --acp: the client opens sessions by requests")
+    if options.get("trust_workspace") and not options.get("workspace"):
+        raise UsageError("--trust-workspace: name the folder that is trusted with --workspace FOLDER")
+    return options
+
+
+def version(program: str) -> str:
+    return f"{program} {__version__}"
+
+
+def prepare(options: Options) -> None:
+    """Nothing more is needed: prompts come as requests."""
+
+
+def ready(values: Options, session: str) -> bytes:
+    """Nothing: the first line is the answer to `initialize`."""
+    return b""
+
+
+def codec_options(values: Options, env: dict[str, str], session: str) -> Options:
+    return {}
+
+
+def refusal(message: str, options: Options, session: str, *, ready: bool) -> bytes:
+    """Nothing: what is wrong is said on stderr, and requests that were sent before end with the connection."""
+    return b""
