@@ -25,7 +25,7 @@ _INFO_FLAGS = ("config_path", "init_config", "list_sessions", "skills_path")
 _OWN_PROGRAMS = ("polylect", "__main__.py", *_PROTOCOLS)
 _OWN_WIRES = ("native", "jsonstream")
 """Dialects that the program speaks with its own flags."""
-_COMMANDS = ("chat", "demo", "doctor", "engines", "link", "models", "run", "sessions")
+_COMMANDS = ("chat", "demo", "doctor", "engines", "link", "login", "logout", "models", "run", "sessions")
 _OWN_HELP = ("chat", "run")
 _HELP = """\
 polylect: a coding agent for host programs
@@ -44,6 +44,7 @@ polylect: a coding agent for host programs
                                    what is configured, found and missing; --online also tries the keys
   polylect models [--json]         which models can be used now, and why others cannot
   polylect sessions [...]          what is kept: list, show, export, import, fork, repair, delete
+  polylect login|logout [PROVIDER] store the key of a model's service for you alone, or remove it
   polylect link NAME FOLDER        stand in for aionrs, wayland-core, omp, pi or claude: makes FOLDER/NAME
   polylect --version
 
@@ -95,6 +96,8 @@ def _main() -> int:
     _open_closed_streams()
     name = os.path.basename(sys.argv[0])
     words = ["--acp", *sys.argv[2:]] if sys.argv[1:2] == ["acp"] else sys.argv[1:]
+    if words[0:1] == ["--acp"] and "login" in words:  # how a client of ACP lets a person log in
+        words = words[words.index("login") :]
     if words and words[0] in _COMMANDS:
         return _command(words)
     if dialect := _dialect(name, words):

@@ -170,7 +170,7 @@ def from_files(
     `settings` are weaker ones.
     """
     own = user_file(env)
-    settings = settings or {}
+    settings = _merge(settings or {}, _logins(env))
     for path in files(env, workspace):
         if trusted or path == own:
             settings = _merge(settings, _read(path, notes))
@@ -213,6 +213,35 @@ def user_file(env: dict[str, str]) -> str:
     if not os.path.isabs(folder):  # a relative path would depend on the workspace
         folder = os.path.join(env.get("HOME") or os.path.expanduser("~"), ".config")
     return os.path.join(folder, "polylect", "config.toml")
+
+
+def credentials_file(env: dict[str, str]) -> str:
+    """The file in which `polylect login` stores keys."""
+    return os.path.join(os.path.dirname(user_file(env)), "credentials.toml")
+
+
+def stored_keys(path: str) -> dict[str, str]:
+    """The keys that were stored by `polylect login`, by provider. Raises ConfigError."""
+    if not os.path.isfile(path):
+        return {}
+    tables = _checked(path, parse_file(path), []).get("providers")
+    tables = tables if isinstance(tables, dict) else {}
+    return {name: str(table["api_key"]) for name, table in tables.items() if table.get("api_key")}
+
+
+def _logins(env: dict[str, str]) -> Values:
+    """The stored keys as settings, but for providers whose key is in the environment: that is the stronger one."""
+    if not (keys := stored_keys(credentials_file(env))):
+        return {}
+    from polylect.providers.check import describe, first_set, providers  # only where somebody has logged in
+
+    known = providers()
+    tables = {
+        name: {"api_key": key}
+        for name, key in keys.items()
+        if name in known and not first_set(env, describe(name).key_variables)
+    }
+    return {"providers": tables} if tables else {}
 
 
 def parse_file(path: str, most_bytes: int = MOST_BYTES, most_dots: int = 0) -> Values:
