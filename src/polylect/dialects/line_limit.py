@@ -13,7 +13,7 @@ import msgspec
 from polylect.vocab.text_size import lengths
 from polylect.wire import jsonl
 
-_NAMES = frozenset({"type", "id", "msg_id", "call_id"})
+_NAMES = frozenset({"type", "id", "msg_id", "call_id", "sessionId", "toolCallId", "sessionUpdate"})
 """Keys whose values are never shortened, because a peer matches by them."""
 
 _SHORT = 1024

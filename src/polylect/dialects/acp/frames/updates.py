@@ -6,6 +6,7 @@ from msgspec import UNSET, UnsetType
 
 from polylect.dialects.acp.frames.content import AnyBlock, AnyContent, CallUpdate, Location, Shape, ToolKind, ToolStatus
 from polylect.dialects.schema import one_of
+from polylect.wire.jsonrpc import Error
 
 Severity = Annotated[str, one_of("info", "warning", "error")]
 CompactionStatus = Annotated[str, one_of("in_progress", "completed", "failed", "cancelled")]
@@ -156,10 +157,11 @@ class CompactionChunk(Update, frozen=True, kw_only=True, tag="compaction_summary
 
 
 class State(Shape, frozen=True, kw_only=True):
-    """What a sub-agent is doing: `running`, `requires_action` or `idle`, which may have a stop reason."""
+    """What a sub-agent is doing: `running`, `requires_action` or `idle`, which may have a stop reason and an error."""
 
     state: str
     stop_reason: str | None = None
+    error: Error | None = None
 
 
 class SubagentChanged(Update, frozen=True, kw_only=True, tag="subagent_update"):
@@ -168,6 +170,7 @@ class SubagentChanged(Update, frozen=True, kw_only=True, tag="subagent_update"):
     session_id: str
     title: str | UnsetType | None = UNSET
     description: str | UnsetType | None = UNSET
+    capabilities: dict[str, Any] | UnsetType | None = UNSET
     state: State | UnsetType | None = UNSET
 
 

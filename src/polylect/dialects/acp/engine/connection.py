@@ -1,0 +1,142 @@
+"""The connection to the client: what both peers have asked of each other and have not answered.
+
+JSON-RPC goes both ways. A request of the client is answered once, at the latest when it is withdrawn
+(`ClientRequest`). Our own requests have numbers; whoever sends one passes a function that gets the answer. Commands
+that this end gives the engine have a `ref` in the same way. Everything on this end writes through one `Connection`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import UNSET
+
+from polylect.dialects import line_limit
+from polylect.dialects.acp.engine.client import Client
+from polylect.dialects.acp.versions import CANCELLED, MAX_FRAME
+from polylect.dialects.base import Env
+from polylect.vocab.commands import Command
+from polylect.vocab.events import Reply
+from polylect.wire import jsonl
+from polylect.wire.jsonrpc import Error, Id, Response
+
+OnReply = Callable[[Reply], list[Command]]
+OnResponse = Callable[[Response], list[Command]]
+UPDATE = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":'
+"""The beginning of the line of an update."""
+_CONTENT = MAX_FRAME - 64 * 1024
+"""The longest content of a message in bytes. Ids and the names around it take the rest."""
+
+
+class Refusal(Exception):
+    """A request of the client cannot be carried out: `error` is its answer."""
+
+    def __init__(self, code: int, message: str, data: Any = UNSET) -> None:
+        super().__init__(message)
+        self.error = Error(code, message, data)
+
+
+class ClientRequest:
+    """A request of the client that waits for its one answer. `on_cancel` is called if the client withdraws it."""
+
+    def __init__(self, connection: "Connection", id: Id, method: str) -> None:
+        self.id = id
+        self.method = method
+        self.on_cancel: Callable[[], list[Command]] | None = None
+        self._connection = connection
+        self._answered = False
+
+    def answer(self, result: object) -> None:
+        if self.close():
+            self._connection.out.append(_message({"id": self.id}, "result", result))
+
+    def fail(self, error: Error) -> None:
+        if self.close():
+            self._connection.out.append(_message({"id": self.id}, "error", error))
+
+    def close(self) -> bool:
+        """Nothing is answered any more. Returns whether it was still open."""
+        was_open, self._answered = not self._answered, True
+        self._connection.forget(self)
+        return was_open
+
+
+class Connection:
+    def __init__(self, env: Env) -> None:
+        self.env = env
+        self.out: list[bytes] = []
+        """Lines for the client."""
+        self.client = Client()
+        self._open: dict[Id, ClientRequest] = {}
+        """Requests of the client, by id. Of two with the same id, the last one."""
+        self._responses: dict[int, OnResponse] = {}
+        """Who waits for the answers to our own requests."""
+        self._last_id = -1
+        self._replies: dict[str, OnReply] = {}
+        """Who waits for the replies of the engine, by ref."""
+
+    # Requests of the client.
+
+    def open_request(self, id: Id, method: str) -> ClientRequest:
+        self._open[id] = request = ClientRequest(self, id, method)
+        return request
+
+    def forget(self, request: ClientRequest) -> None:
+        if self._open.get(request.id) is request:
+            del self._open[request.id]
+
+    def cancel_request(self, id: Id) -> list[Command]:
+        """The client withdraws a request. If nobody can stop it, it gets its ordinary answer."""
+        request = self._open.get(id)
+        if request is None or request.on_cancel is None:
+            return []
+        return request.on_cancel()
+
+    def refuse_cancelled(self, request: ClientRequest) -> None:
+        request.fail(Error(CANCELLED, f"{request.method} was withdrawn"))
+
+    # Our own requests.
+
+    def request(self, method: str, params: object, on_response: OnResponse) -> int:
+        """Ask the client. Returns the id, for `withdraw`."""
+        self._last_id += 1
+        self._responses[self._last_id] = on_response
+        self.out.append(_message({"id": self._last_id, "method": method}, "params", params))
+        return self._last_id
+
+    def response(self, response: Response) -> list[Command]:
+        """An answer of the client; one that nobody waits for is ignored."""
+        id = response.id
+        waiting = self._responses.pop(id, None) if isinstance(id, int) else None
+        return waiting(response) if waiting else []
+
+    def withdraw(self, id: int) -> None:
+        """Nobody waits for the answer to our request any more."""
+        if self._responses.pop(id, None):
+            self.notify("$/cancel_request", {"requestId": id})
+
+    def notify(self, method: str, params: object) -> None:
+        self.out.append(_message({"method": method}, "params", params))
+
+    # Commands for the engine.
+
+    def expect(self, on_reply: OnReply) -> str:
+        """The ref for a command whose reply goes to `on_reply`."""
+        ref = self.env.new_id()
+        self._replies[ref] = on_reply
+        return ref
+
+    def reply(self, event: Reply) -> list[Command]:
+        waiting = self._replies.pop(event.ref, None)
+        return waiting(event) if waiting else []
+
+
+def update_line(session: str, update: object) -> bytes:
+    """The line of an update of this session."""
+    body = line_limit.line(update, _CONTENT, large=True)[:-1]
+    return b'%b%b,"update":%b}}\n' % (UPDATE, jsonl.dump(session)[:-1], body)
+
+
+def _message(head: dict[str, object], name: str, content: object) -> bytes:
+    """A JSON-RPC message with the fields of `head` and `content` as the field `name`. Only the content is shortened."""
+    start = jsonl.dump({"jsonrpc": "2.0", **head})[:-2]
+    return b'%b,"%b":%b}\n' % (start, name.encode(), line_limit.line(content, _CONTENT, large=True)[:-1])

@@ -1,0 +1,155 @@
+"""Work that the engine leaves to the client: its files and its terminals.
+
+    HostCall("read_text_file", {"path", "line", "limit"})  ->  fs/read_text_file  ->  HostReply({"content"})
+    HostCall("create_terminal", {"command", ...})          ->  terminal/create    ->  HostReply({"terminal"})
+
+Nothing is asked of a client that has not offered it. A call that the engine no longer waits for is withdrawn; what
+the client says to it later is ignored. The codec is the caller.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from polylect.dialects.acp.engine.client import Client
+from polylect.dialects.acp.engine.connection import Connection
+from polylect.dialects.acp.frames import agent
+from polylect.dialects.acp.frames.client import NameValue
+from polylect.vocab.commands import Command, HostReply
+from polylect.vocab.events import HostCall
+from polylect.wire.jsonrpc import Response
+
+Object = dict[str, Any]
+
+
+class HostCalls:
+    """The calls of all sessions that the client has not answered."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._open: dict[tuple[str, str], int] = {}
+        """By session and call: the id of our request."""
+
+    def call(self, event: HostCall, session: str) -> list[Command]:
+        method = _METHODS.get(event.method)
+        if method is None or not method.offered(self._connection.client):
+            why = f"the client does not offer {event.method}"
+            return [HostReply(event.call, error=why, session=session)]
+        try:
+            params = method.params(session, event.params if isinstance(event.params, dict) else {})
+        except (KeyError, TypeError, ValueError) as error:
+            return [HostReply(event.call, error=f"{event.method}: {error} is missing or wrong", session=session)]
+
+        def answered(response: Response) -> list[Command]:
+            self._open.pop((session, event.call), None)
+            return [_reply(event.call, method, response, session)]
+
+        self._open[session, event.call] = self._connection.request(method.name, params, answered)
+        return []
+
+    def close(self, session: str, call: str) -> None:
+        """The engine no longer waits for the call."""
+        id = self._open.pop((session, call), None)
+        if id is not None:
+            self._connection.withdraw(id)
+
+    def close_all(self, session: str) -> None:
+        for of, call in list(self._open):
+            if of == session:
+                self.close(of, call)
+
+
+class _Method(msgspec.Struct, frozen=True):
+    """How a call is said: the method, whether a client offers it, its params, and the result in our words."""
+
+    name: str
+    offered: Callable[[Client], bool]
+    params: Callable[[str, Object], object]
+    result: Callable[[Object], Object]
+
+
+def _reply(call: str, method: _Method, response: Response, session: str) -> HostReply:
+    if response.error:
+        return HostReply(call, error=response.error.message or "the client failed", session=session)
+    result = response.result if isinstance(response.result, dict) else {}
+    try:
+        return HostReply(call, method.result(result), session=session)
+    except (KeyError, TypeError):
+        return HostReply(call, error=f"the client's answer to {method.name} is not valid", session=session)
+
+
+def _read(session: str, params: Object) -> object:
+    return agent.ReadTextFile(
+        session_id=session, path=params["path"], line=params.get("line"), limit=params.get("limit")
+    )
+
+
+def _write(session: str, params: Object) -> object:
+    return agent.WriteTextFile(session_id=session, path=params["path"], content=params["content"])
+
+
+def _create(session: str, params: Object) -> object:
+    return agent.CreateTerminal(
+        session_id=session,
+        command=params["command"],
+        args=tuple(params.get("args") or ()),
+        env=tuple(NameValue(name=name, value=value) for name, value in (params.get("env") or {}).items()),
+        cwd=params.get("cwd"),
+        output_byte_limit=params.get("limit"),
+    )
+
+
+def _terminal(session: str, params: Object) -> object:
+    return agent.OneTerminal(session_id=session, terminal_id=params["terminal"])
+
+
+def _content(result: Object) -> Object:
+    if not isinstance(result["content"], str):
+        raise TypeError
+    return {"content": result["content"]}
+
+
+def _created(result: Object) -> Object:
+    return {"terminal": result["terminalId"]}
+
+
+def _output(result: Object) -> Object:
+    status = result.get("exitStatus")
+    return {
+        "output": result["output"],
+        "truncated": result.get("truncated") is True,
+        "running": not isinstance(status, dict),
+        **_exit(status if isinstance(status, dict) else {}),
+    }
+
+
+def _exit(result: Object) -> Object:
+    return {"exit_code": result.get("exitCode"), "signal": result.get("signal")}
+
+
+def _nothing(result: Object) -> Object:
+    return {}
+
+
+def _reads(client: Client) -> bool:
+    return client.read
+
+
+def _writes(client: Client) -> bool:
+    return client.write
+
+
+def _runs(client: Client) -> bool:
+    return client.terminals
+
+
+_METHODS = {
+    "read_text_file": _Method("fs/read_text_file", _reads, _read, _content),
+    "write_text_file": _Method("fs/write_text_file", _writes, _write, _nothing),
+    "create_terminal": _Method("terminal/create", _runs, _create, _created),
+    "terminal_output": _Method("terminal/output", _runs, _terminal, _output),
+    "wait_for_terminal_exit": _Method("terminal/wait_for_exit", _runs, _terminal, _exit),
+    "kill_terminal": _Method("terminal/kill", _runs, _terminal, _nothing),
+    "release_terminal": _Method("terminal/release", _runs, _terminal, _nothing),
+}

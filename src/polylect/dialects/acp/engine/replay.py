@@ -1,0 +1,91 @@
+"""The conversation so far as updates, for `session/load`: messages, thoughts and calls with their results, in order.
+
+A call is one update with its final state. Nothing is asked and nothing runs by it; terminals are not named, because
+they are gone. Commands of the user's and summaries are calls too: there is no other form for them.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from polylect.dialects.acp.engine import tool_calls
+from polylect.dialects.acp.engine.encode import COMPACTION, SessionWriter
+from polylect.dialects.acp.frames import updates
+from polylect.dialects.acp.frames.content import AnyBlock, ImageBlock, LinkBlock, TextBlock
+from polylect.dialects.acp.frames.own_meta import own_meta
+from polylect.vocab.answers import Item, ShellResult
+from polylect.vocab.content import Block, Category, Document, Image, Text, Thinking, ToolCall, ToolResult
+
+
+def replay(items: object, writer: SessionWriter) -> None:
+    """Write the conversation. `items`: the data of the reply to the query `messages`; anything else writes nothing."""
+    known = [item for item in items if isinstance(item, Item)] if isinstance(items, Iterable) else []
+    results = {block.call: block for item in known for block in item.message.content if isinstance(block, ToolResult)}
+    for item in known:
+        if item.kind == "shell" and item.shell:
+            writer.update(_shell(item.id, item.shell))
+        elif item.kind == "summary":
+            writer.update(_summary(item))
+        else:
+            for block in item.message.content:
+                _write(block, item, results, writer)
+
+
+def _write(block: Block, item: Item, results: dict[str, ToolResult], writer: SessionWriter) -> None:
+    match block, item.message.role:
+        case ToolResult(), _:
+            return
+        case ToolCall(), _:
+            writer.update(_call(block, results.get(block.call), writer.cwd))
+        case Thinking(text), _ if text:
+            writer.update(updates.ThoughtChunk(content=TextBlock(text=text), message_id=item.id))
+        case ((Text() | Image() | Document()), role) if shown := _shown(block):
+            kind = updates.AgentChunk if role == "assistant" else updates.UserChunk
+            writer.update(kind(content=shown, message_id=item.id))
+
+
+def _shown(block: Text | Image | Document) -> AnyBlock | None:
+    match block:
+        case Text(text):
+            return TextBlock(text=text) if text else None
+        case Image(media_type, data):
+            return ImageBlock(data=data, mime_type=media_type) if data else None
+        case Document(name, media_type):
+            return LinkBlock(uri=name, name=name, mime_type=media_type)
+
+
+def _call(call: ToolCall, result: ToolResult | None, cwd: str) -> updates.ToolCalled:
+    ok = result is not None and result.outcome == "ok"
+    outcome = "cancelled" if result is None else "" if result.outcome in ("ok", "error") else result.outcome
+    category: Category = "info"
+    diffs = tool_calls.diffs(call.name, call.args, cwd) if ok else []
+    output = tool_calls.shown(result.output, result.images) if result else []
+    raw: dict[str, Any] = {"raw_output": {"output": result.output}} if diffs and result else {}
+    return updates.ToolCalled(
+        tool_call_id=call.call,
+        title=tool_calls.title(call.name, call.args, ""),
+        name=call.name,
+        kind=tool_calls.kind(call.name, category),
+        status="completed" if ok else "failed",
+        content=tuple(diffs or output),
+        locations=tuple(tool_calls.locations(call.args, cwd)),
+        raw_input=call.args,
+        meta=own_meta(outcome=outcome),
+        **raw,
+    )
+
+
+def _shell(id: str, shell: ShellResult) -> updates.ToolCalled:
+    return updates.ToolCalled(
+        tool_call_id=id,
+        title=shell.command,
+        kind="execute",
+        status="failed" if shell.code or shell.cancelled else "completed",
+        content=tuple(tool_calls.shown(shell.output)),
+        raw_input={"command": shell.command},
+    )
+
+
+def _summary(item: Item) -> updates.ToolCalled:
+    text = "\n".join(block.text for block in item.message.content if isinstance(block, Text))
+    content = tuple(tool_calls.shown(text))
+    return updates.ToolCalled(tool_call_id=item.id, title=COMPACTION, kind="think", status="completed", content=content)

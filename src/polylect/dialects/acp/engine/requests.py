@@ -1,0 +1,511 @@
+"""Requests and notifications of the client, as commands for the engine, and the answers to them.
+
+    session/new      -> OpenSession, then Hello, Query("models") and Query("state"); then the answer
+    session/prompt   -> Prompt; its answer is the end of the turn (`sessions`)
+    session/list     -> Query("sessions"); one page of them
+    session/set_mode -> Configure
+
+Every request gets exactly one answer, also a bad one and one that the client withdraws. The codec is the caller.
+"""
+
+import json
+import posixpath
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET
+
+from polylect.dialects.acp.engine.asks import PendingAsks
+from polylect.dialects.acp.engine.client import read_client
+from polylect.dialects.acp.engine.connection import ClientRequest, Connection, Refusal
+from polylect.dialects.acp.engine.encode import SessionWriter
+from polylect.dialects.acp.engine.host_calls import HostCalls
+from polylect.dialects.acp.engine.prompts import read_prompt, read_server
+from polylect.dialects.acp.engine.replay import replay
+from polylect.dialects.acp.engine.sessions import OpenPrompt, Session, error_of
+from polylect.dialects.acp.frames import client as shapes
+from polylect.dialects.acp.frames.content import Shape
+from polylect.dialects.acp.frames.own_meta import read_own
+from polylect.dialects.acp.versions import NOT_FOUND
+from polylect.vocab import commands as c
+from polylect.vocab.answers import SessionCard, State
+from polylect.vocab.content import Failure
+from polylect.vocab.events import Reply, SettingChanged
+from polylect.vocab.json_words import misfit
+from polylect.wire.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Error, Id, Request
+
+Params = TypeVar("Params", bound=Shape)
+How = Literal["new", "load", "resume", "fork"]
+_PAGE = 50
+"""Sessions in one answer to `session/list`."""
+_GONE = ("no_such_session", "unknown_session")
+_PROMPT_FIELDS = {
+    "busy": str,
+    "query": bool,
+    "verbatim": bool,
+    "schema": dict,
+    "max_cost": float,
+    "max_tokens": int,
+}
+"""Fields of `Prompt` that our own host sends under `_meta`, and their types."""
+
+
+class Requests:
+    """Handles what clients ask.
+
+    Attributes:
+        sessions: The sessions of the connection, by id; the first one first.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        asks: PendingAsks,
+        host_calls: HostCalls,
+        *,
+        agent: shapes.Implementation,
+        auth: tuple[shapes.AuthMethod, ...],
+        logout: bool,
+    ) -> None:
+        self.sessions: dict[str, Session] = {}
+        self._connection = connection
+        self._asks = asks
+        self._host_calls = host_calls
+        self._agent = agent
+        self._auth = auth
+        self._logout = logout
+        self._initialized = False
+        self._answered: set[Id] = set()
+        """Ids of requests that were answered by other means, before this end read them."""
+
+    # Dispatch.
+
+    def note_answered(self, id: Id) -> None:
+        """The request with this id was answered by other means: it is read, and not answered again."""
+        self._answered.add(id)
+
+    def request(self, message: Request) -> list[c.Command]:
+        request = self._connection.open_request(message.id, message.method)
+        if message.id in self._answered:
+            self._answered.discard(message.id)
+            request.close()
+        try:
+            return self._request(request, message.params)
+        except Refusal as refusal:
+            request.fail(refusal.error)
+            return []
+
+    def _request(self, request: ClientRequest, params: Any) -> list[c.Command]:
+        handler = _HANDLERS.get(request.method)
+        if handler is None:
+            raise Refusal(
+                METHOD_NOT_FOUND, f"There is no method {request.method[:80]}", {"method": request.method[:80]}
+            )
+        if self._initialized == (request.method == "initialize"):
+            why = "The connection is initialized already" if self._initialized else "Send initialize first"
+            raise Refusal(INVALID_REQUEST, why)
+        shape, handle = handler
+        return handle(self, request, params if shape is None else _convert(params, shape))
+
+    def notification(self, method: str, params: Any) -> list[c.Command]:
+        """A notification is never answered; a bad or unknown one is ignored."""
+        fields = params if isinstance(params, dict) else {}
+        match method:
+            case "session/cancel" if isinstance(id := fields.get("sessionId"), str):
+                return self._cancel(id, read_own(fields.get("_meta")).get("queued"))
+            case "$/cancel_request" if isinstance(id := fields.get("requestId"), int | str):
+                return self._connection.cancel_request(id)
+        return []
+
+    # The connection.
+
+    def _initialize(self, request: ClientRequest, params: Any) -> list[c.Command]:
+        """What is wrong in the params counts as absent, but for the version, which is required."""
+        fields = params if isinstance(params, dict) else {}
+        _convert({name: value for name, value in fields.items() if name == "protocolVersion"}, shapes.Initialize)
+        self._connection.client = client = read_client(fields)
+        self._initialized = True
+        methods = tuple(method for method in self._auth if method.type is UNSET or client.login)
+        capabilities = shapes.AgentCapabilities(
+            load_session=True,
+            prompt_capabilities=shapes.PromptCapabilities(image=True, embedded_context=True),
+            mcp_capabilities=shapes.McpCapabilities(http=True, sse=True),
+            session_capabilities=shapes.SessionCapabilities(
+                list=shapes.Empty(),
+                resume=shapes.Empty(),
+                close=shapes.Empty(),
+                delete=shapes.Empty(),
+                fork=shapes.Empty(),
+                additional_directories=shapes.Empty(),
+            ),
+            auth=shapes.AgentAuth(logout=shapes.Empty()) if self._logout else None,
+        )
+        request.answer(
+            shapes.Initialized(
+                protocol_version=1,
+                agent_info=self._agent,
+                agent_capabilities=capabilities,
+                auth_methods=methods,
+                meta={"steering": {"supported": True}},
+            )
+        )
+        return []
+
+    def _authenticate(self, request: ClientRequest, params: shapes.Authenticate) -> list[c.Command]:
+        method = next((method for method in self._auth if method.id == params.method_id), None)
+        if method is None or method.type is not UNSET:
+            names = ", ".join(method.id for method in self._auth if method.type is UNSET) or "none"
+            why = f"{params.method_id[:80]!r} cannot be used with authenticate; there are: {names}"
+            raise Refusal(INVALID_PARAMS, why)
+        return [c.Authenticate(method.id, ref=self._plain_answer(request))]
+
+    def _log_out(self, request: ClientRequest, params: shapes.Empty) -> list[c.Command]:
+        if not self._logout:
+            raise Refusal(METHOD_NOT_FOUND, "There is nothing to log out of")
+        return [c.Authenticate(ref=self._plain_answer(request))]
+
+    def _plain_answer(self, request: ClientRequest, ignored: tuple[str, ...] = ()) -> str:
+        """The ref of a command whose success is the whole answer. Failures of the `ignored` codes count as success."""
+
+        def replied(reply: Reply) -> list[c.Command]:
+            if reply.failure and reply.failure.code not in ignored:
+                request.fail(error_of(reply.failure))
+            else:
+                request.answer({})
+            return []
+
+        return self._connection.expect(replied)
+
+    # Opening a session.
+
+    def _new(self, request: ClientRequest, params: shapes.NewSession) -> list[c.Command]:
+        return self._open(request, "new", self._connection.env.new_id(), params)
+
+    def _load(self, request: ClientRequest, params: shapes.LoadSession) -> list[c.Command]:
+        return self._open(request, "load", params.session_id, params)
+
+    def _resume(self, request: ClientRequest, params: shapes.ResumeSession) -> list[c.Command]:
+        return self._open(request, "resume", params.session_id, params)
+
+    def _fork(self, request: ClientRequest, params: shapes.ForkSession) -> list[c.Command]:
+        return self._open(request, "fork", self._connection.env.new_id(), params)
+
+    def _open(self, request: ClientRequest, how: How, id: str, params: Any) -> list[c.Command]:
+        folders = tuple(params.additional_directories or ())
+        for folder in (params.cwd, *folders):
+            if not posixpath.isabs(folder):
+                raise Refusal(INVALID_PARAMS, f"{folder[:200]!r} is no absolute path")
+        if known := self.sessions.get(id):
+            if not known.is_open:
+                raise Refusal(INVALID_REQUEST, f"The session {id[:80]!r} is being opened")
+            return self._ask_state(_Opening(request, known, how, id))
+        session = Session(self._connection, id, params.cwd)
+        opening = c.OpenSession(
+            how,
+            target="" if how == "new" else params.session_id,
+            cwd=params.cwd,
+            folders=folders,
+            servers=tuple(map(read_server, params.mcp_servers or ())),
+            session=id,
+            ref=self._connection.expect(lambda reply: self._opened(reply, opening_request)),
+        )
+        opening_request = _Opening(request, session, how, opening.target)
+        request.on_cancel = lambda: self._stop_opening(opening_request)
+        self.sessions[id] = session
+        return [opening]
+
+    def _opened(self, reply: Reply, opening: "_Opening") -> list[c.Command]:
+        if opening.cancelled:
+            return []
+        session = opening.session
+        if reply.failure:
+            del self.sessions[session.id]
+            opening.request.fail(_not_opened(reply.failure, opening.target))
+            return []
+        return self._ask_state(opening)
+
+    def _ask_state(self, opening: "_Opening") -> list[c.Command]:
+        """Ask the engine for what the answer needs."""
+        session, client = opening.session, self._connection.client
+        queries = ["models", "state", *(["messages"] if opening.how == "load" else [])]
+        opening.missing = len(queries) + 1
+
+        def arrived(what: str) -> str:
+            return self._connection.expect(lambda reply: self._arrived(what, reply, opening))
+
+        hello = c.Hello(client.name, client.version, client.offers, session=session.id, ref=arrived("hello"))
+        return [hello, *(c.Query(what, session=session.id, ref=arrived(what)) for what in queries)]
+
+    def _arrived(self, what: str, reply: Reply, opening: "_Opening") -> list[c.Command]:
+        """One of the replies that the answer waits for."""
+        config = opening.session.writer.config
+        match what:
+            case "models":
+                config.set_models(reply.data)
+            case "state":
+                config.set_state(reply.data)
+                opening.state = reply.data if isinstance(reply.data, State) else None
+            case "messages":
+                opening.messages = reply.data
+        opening.missing -= 1
+        if not opening.missing and not opening.cancelled:
+            self._answer_opening(opening)
+        return []
+
+    def _answer_opening(self, opening: "_Opening") -> None:
+        session, state = opening.session, opening.state
+        if opening.how == "load":
+            replay(
+                opening.messages, SessionWriter(self._connection, session.id, session.writer.cwd, self._connection.out)
+            )
+        named = opening.how in ("new", "fork")
+        config = session.writer.config
+        opening.request.answer(
+            shapes.SessionOpened(
+                session_id=session.id if named else UNSET, modes=config.modes, config_options=config.options()
+            )
+        )
+        session.release()
+        if state and state.name:
+            session.writer.setting(SettingChanged("name", state.name))
+
+    def _stop_opening(self, opening: "_Opening") -> list[c.Command]:
+        opening.cancelled = True
+        self.sessions.pop(opening.session.id, None)
+        self._connection.refuse_cancelled(opening.request)
+        return [c.CloseSession(session=opening.session.id)]
+
+    # Sessions.
+
+    def _list(self, request: ClientRequest, params: shapes.ListSessions) -> list[c.Command]:
+        after = _read_cursor(params.cursor) if params.cursor is not None else None
+
+        def replied(reply: Reply) -> list[c.Command]:
+            if reply.failure:
+                request.fail(error_of(reply.failure))
+            else:
+                request.answer(_page(reply.data, params.cwd, after))
+            return []
+
+        request.on_cancel = lambda: self._give_up(request)
+        args = {"cwd": params.cwd} if params.cwd else {}
+        return [c.Query("sessions", args, ref=self._connection.expect(replied))]
+
+    def _give_up(self, request: ClientRequest) -> list[c.Command]:
+        self._connection.refuse_cancelled(request)
+        return []
+
+    def _close(self, request: ClientRequest, params: shapes.OneSession) -> list[c.Command]:
+        session = self.sessions.get(params.session_id)
+        if session is None:
+            request.answer({})
+            return []
+
+        def replied(reply: Reply) -> list[c.Command]:
+            self._forget(session)
+            request.answer({})
+            return []
+
+        return [c.CloseSession(session=session.id, ref=self._connection.expect(replied))]
+
+    def _delete(self, request: ClientRequest, params: shapes.OneSession) -> list[c.Command]:
+        session = self.sessions.get(params.session_id)
+        ref = self._plain_answer(request, _GONE)
+        delete = c.CloseSession(params.session_id, delete=True, ref=ref)
+        if session is None:
+            return [delete]
+
+        def closed(reply: Reply) -> list[c.Command]:
+            self._forget(session)
+            return [delete]
+
+        return [c.CloseSession(session=session.id, ref=self._connection.expect(closed))]
+
+    def _forget(self, session: Session) -> None:
+        self._asks.close_all(session.id)
+        self._host_calls.close_all(session.id)
+        session.end_prompts()
+        if self.sessions.get(session.id) is session:
+            del self.sessions[session.id]
+
+    def _set_mode(self, request: ClientRequest, params: shapes.SetMode) -> list[c.Command]:
+        session = self._session(params.session_id)
+        settings = session.writer.config.settings("mode", params.mode_id)
+        return [c.Configure(settings, session=session.id, ref=self._plain_answer(request))]
+
+    def _set_config_option(self, request: ClientRequest, params: shapes.SetConfigOption) -> list[c.Command]:
+        session = self._session(params.session_id)
+        config = session.writer.config
+
+        def replied(reply: Reply) -> list[c.Command]:
+            if reply.failure:
+                request.fail(error_of(reply.failure))
+            else:
+                request.answer(shapes.ConfigOptions(config_options=config.options()))
+            return []
+
+        settings = config.settings(params.config_id, params.value)
+        return [c.Configure(settings, session=session.id, ref=self._connection.expect(replied))]
+
+    def _session(self, id: str) -> Session:
+        if session := self.sessions.get(id):
+            return session
+        raise Refusal(NOT_FOUND, f"There is no session {id[:80]!r} here; open it with session/load", {"sessionId": id})
+
+    # Turns.
+
+    def _prompt(self, request: ClientRequest, params: shapes.SendPrompt) -> list[c.Command]:
+        session = self._session(params.session_id)
+        text, attachments = read_prompt(params.prompt)
+        own = read_own(params.meta)
+        turn = own.get("turn")
+        turn = turn if isinstance(turn, str) and turn and turn not in session.prompts else self._connection.env.new_id()
+        session.prompts[turn] = prompt = OpenPrompt(request)
+        request.on_cancel = lambda: self._cancel_prompt(session, turn, prompt)
+
+        def replied(reply: Reply) -> list[c.Command]:
+            if reply.failure and session.prompts.pop(turn, None):
+                request.fail(error_of(reply.failure))
+            return []
+
+        fields = {name: own[name] for name, kind in _PROMPT_FIELDS.items() if isinstance(own.get(name), kind)}
+        ref = self._connection.expect(replied)
+        return [c.Prompt(turn, text, attachments, **fields, session=session.id, ref=ref)]
+
+    def _cancel(self, id: str, queued: object) -> list[c.Command]:
+        session = self.sessions.get(id)
+        if session is None:
+            return self._cancel_agent(id)
+        for prompt in session.prompts.values():
+            prompt.cancelled = True
+        return [c.Cancel(queued="keep" if queued == "keep" else "drop", session=id)]
+
+    def _cancel_agent(self, id: str) -> list[c.Command]:
+        """A sub-agent is a session of its own to clients that show it."""
+        found = [(session.id, agent) for session in self.sessions.values() if (agent := session.agents.find(id))]
+        return [c.Cancel("agent", agent, session=session) for session, agent in found]
+
+    def _cancel_prompt(self, session: Session, turn: str, prompt: OpenPrompt) -> list[c.Command]:
+        """The client withdraws one prompt; others that wait stay."""
+        prompt.cancelled = True
+        if session.writer.turn == turn:
+            return [c.Cancel(queued="keep", session=session.id)]
+        return [c.Cancel("prompt", turn, session=session.id)]
+
+    def _steer(self, request: ClientRequest, params: shapes.Steering) -> list[c.Command]:
+        session = self._session(params.session_id)
+        text, attachments = read_prompt(params.prompt)
+        own, meta = read_own(params.meta), params.meta or {}
+        steering = meta.get("steering")
+        opted = isinstance(steering, dict) and steering.get("idleBehavior") == "promptRequired"
+
+        def replied(reply: Reply) -> list[c.Command]:
+            if reply.failure is None:
+                request.answer(shapes.Steered(outcome="injected"))
+            elif reply.failure.code != "idle":
+                request.fail(error_of(reply.failure))
+            elif opted:
+                request.answer(shapes.Steered(outcome="promptRequired", reason="noRunningTurn"))
+            else:
+                request.answer(shapes.Steered(outcome="startedNewTurn"))
+                turn = self._connection.env.new_id()
+                return [c.Prompt(turn, text, attachments, session=session.id)]
+            return []
+
+        when: Literal["soon", "last"] = "last" if own.get("when") == "last" else "soon"
+        idle: Literal["refuse", "keep"] = "keep" if own.get("idle") == "keep" else "refuse"
+        to = own.get("to") if isinstance(own.get("to"), str) else ""
+        ref = self._connection.expect(replied)
+        return [c.Steer(text, attachments, when, idle, str(to), session=session.id, ref=ref)]
+
+
+class _Opening:
+    """A request that opens a session, and what its answer waits for."""
+
+    def __init__(self, request: ClientRequest, session: Session, how: How, target: str) -> None:
+        self.request = request
+        self.session = session
+        self.how = how
+        self.target = target
+        self.missing = 0
+        """Replies that have not arrived."""
+        self.state: State | None = None
+        self.messages: object = ()
+        self.cancelled = False
+
+
+def _convert(params: Any, shape: type[Params]) -> Params:
+    try:
+        return msgspec.convert(params if params is not None else {}, shape)
+    except msgspec.ValidationError as error:
+        raise Refusal(INVALID_PARAMS, f"Invalid params: {misfit(error, shape)}") from None
+
+
+def _not_opened(failure: Failure, target: str) -> Error:
+    error = error_of(failure)
+    if error.code != NOT_FOUND:
+        return error
+    return Error(NOT_FOUND, error.message, {"sessionId": target, **error.data})
+
+
+# Lists of sessions.
+
+
+def _page(cards: object, cwd: str | None, after: tuple[int, str] | None) -> shapes.SessionList:
+    known = [card for card in cards if isinstance(card, SessionCard)] if isinstance(cards, tuple | list) else []
+    fitting = [card for card in known if cwd is None or posixpath.normpath(card.cwd) == posixpath.normpath(cwd)]
+    rows = sorted(fitting, key=_place)
+    rows = [card for card in rows if after is None or _place(card) > after]
+    more = len(rows) > _PAGE
+    return shapes.SessionList(
+        sessions=[_info(card) for card in rows[:_PAGE]], next_cursor=_cursor(rows[_PAGE - 1]) if more else None
+    )
+
+
+def _place(card: SessionCard) -> tuple[int, str]:
+    """The newest first."""
+    return -card.at, card.id
+
+
+def _info(card: SessionCard) -> shapes.SessionInfo:
+    at = datetime.fromtimestamp(card.at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    title = (card.name or card.first).strip().partition("\n")[0]
+    return shapes.SessionInfo(
+        session_id=card.id, cwd=card.cwd or "/", title=title or None, updated_at=at if card.at else None
+    )
+
+
+def _cursor(card: SessionCard) -> str:
+    return urlsafe_b64encode(json.dumps(_place(card)).encode()).decode()
+
+
+def _read_cursor(cursor: str) -> tuple[int, str]:
+    """Raises Refusal for what is no cursor of ours."""
+    try:
+        match json.loads(urlsafe_b64decode(cursor)):
+            case [int(at), str(id)]:
+                return at, id
+    except ValueError:
+        pass
+    raise Refusal(INVALID_PARAMS, "The cursor is none that this agent has given out; begin without one")
+
+
+_HANDLERS: dict[str, tuple[type[Shape] | None, Callable[[Requests, ClientRequest, Any], list[c.Command]]]] = {
+    "initialize": (None, Requests._initialize),
+    "authenticate": (shapes.Authenticate, Requests._authenticate),
+    "logout": (shapes.Empty, Requests._log_out),
+    "session/new": (shapes.NewSession, Requests._new),
+    "session/load": (shapes.LoadSession, Requests._load),
+    "session/resume": (shapes.ResumeSession, Requests._resume),
+    "session/fork": (shapes.ForkSession, Requests._fork),
+    "session/list": (shapes.ListSessions, Requests._list),
+    "session/close": (shapes.OneSession, Requests._close),
+    "session/delete": (shapes.OneSession, Requests._delete),
+    "session/set_mode": (shapes.SetMode, Requests._set_mode),
+    "session/set_config_option": (shapes.SetConfigOption, Requests._set_config_option),
+    "session/prompt": (shapes.SendPrompt, Requests._prompt),
+    "_session/steering": (shapes.Steering, Requests._steer),
+}

@@ -1,0 +1,129 @@
+"""A session of the connection: its open prompts and turns, and whether its client knows it already.
+
+A prompt of the client is answered at the end of its turn, after everything that the turn reports. A turn that no
+open prompt began, such as one that the engine began by itself, has a beginning and an end of its own under `_meta`.
+
+    TurnEnded("end")     ->  {"stopReason": "end_turn", "usage": ...}
+    TurnEnded("error")   ->  error -32603 with the failure in `data`, or -32000 if a login is needed
+"""
+
+from typing import Any
+
+from msgspec import to_builtins
+
+from polylect.dialects.acp.engine.connection import ClientRequest, Connection
+from polylect.dialects.acp.engine.encode import SessionWriter
+from polylect.dialects.acp.engine.subagents import Subagents
+from polylect.dialects.acp.frames.client import PromptEnded, TurnUsage
+from polylect.dialects.acp.frames.own_meta import own_meta
+from polylect.dialects.acp.frames.updates import SessionInfoChanged
+from polylect.dialects.acp.versions import AUTH_REQUIRED, NOT_FOUND
+from polylect.vocab.content import Failure, Reason, Usage
+from polylect.vocab.events import TurnEnded, TurnStarted
+from polylect.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, Error
+
+_STOP_REASONS: dict[Reason, str] = {
+    "end": "end_turn",
+    "length": "max_tokens",
+    "limit": "max_turn_requests",
+    "refused": "refusal",
+    "cancelled": "cancelled",
+}
+_CODES = {
+    "auth": AUTH_REQUIRED,
+    "not_configured": AUTH_REQUIRED,
+    "no_such_session": NOT_FOUND,
+    "unknown_session": NOT_FOUND,
+    "empty_prompt": INVALID_PARAMS,
+    "unknown_model": INVALID_PARAMS,
+}
+"""Codes of failures that have a code of their own on this wire, beside those that begin with `bad_`."""
+_MESSAGE = 500
+"""Characters of the message of an error; the whole is in its data."""
+
+
+class OpenPrompt:
+    """A prompt whose turn has not ended. `cancelled`: the client has cancelled it."""
+
+    def __init__(self, request: ClientRequest) -> None:
+        self.request = request
+        self.cancelled = False
+
+
+class Session:
+    """A session. Its updates are held until `release`."""
+
+    def __init__(self, connection: Connection, id: str, cwd: str) -> None:
+        self.id = id
+        self.prompts: dict[str, OpenPrompt] = {}
+        """The open prompts of the client, by turn."""
+        self.writer = SessionWriter(connection, id, cwd, [])
+        self.agents = Subagents(connection, self.writer)
+        self.is_open = False
+        """Whether the client knows of it."""
+        self._connection = connection
+
+    def release(self) -> None:
+        """The client knows the session now: write what was held."""
+        if not self.is_open:
+            self._connection.out += self.writer.out
+            self.writer.out = self._connection.out
+            self.is_open = True
+
+    def turn_started(self, event: TurnStarted) -> None:
+        self.writer.turn = event.turn
+        if event.turn not in self.prompts:
+            self._write_turn({"id": event.turn, "state": "started", "cause": event.cause})
+
+    def turn_ended(self, event: TurnEnded) -> None:
+        if event.turn == self.writer.turn:
+            self.writer.turn = ""
+            self.writer.abandon_calls()
+            self.writer.end_message()
+        prompt = self.prompts.pop(event.turn, None)
+        if prompt is None:
+            ended = {"id": event.turn, "state": "ended", "reason": event.reason, **_details(event)}
+            self._write_turn(ended if event.failure is None else {**ended, "failure": to_builtins(event.failure)})
+        elif event.reason == "error" and not prompt.cancelled:
+            failure = event.failure or Failure("error", "The turn failed", "engine")
+            prompt.request.fail(error_of(failure, **_details(event)))
+        else:
+            prompt.request.answer(_ended(event))
+
+    def end_prompts(self) -> None:
+        """Answer all open prompts as cancelled: the session is gone."""
+        for turn in list(self.prompts):
+            self.turn_ended(TurnEnded("cancelled", turn=turn))
+
+    def _write_turn(self, turn: dict[str, Any]) -> None:
+        self.writer.update(SessionInfoChanged(meta=own_meta(turn=turn)))
+
+
+def error_of(failure: Failure, **own: Any) -> Error:
+    """The error for a failure. `own`: what our own host is told besides."""
+    code = _CODES.get(failure.code) or (INVALID_PARAMS if failure.code.startswith("bad_") else INTERNAL_ERROR)
+    fields = {"code": failure.code, "owner": failure.owner, "retryable": failure.retryable}
+    message = failure.message.strip().partition("\n")[0][:_MESSAGE] or failure.code
+    return Error(code, message, {"details": failure.message, "polylect": {**fields, **own}})
+
+
+def _ended(event: TurnEnded) -> PromptEnded:
+    usage, failure = event.usage, event.failure
+    tokens = TurnUsage(
+        total_tokens=usage.tokens,
+        input_tokens=usage.input,
+        output_tokens=usage.output,
+        cached_read_tokens=usage.cache_read or None,
+        cached_write_tokens=usage.cache_write or None,
+    )
+    return PromptEnded(
+        stop_reason=_STOP_REASONS.get(event.reason, "cancelled"),
+        usage=tokens if usage.tokens else None,
+        meta=own_meta(cost=usage.cost, steps=event.steps, failure=failure and to_builtins(failure)),
+    )
+
+
+def _details(event: TurnEnded) -> dict[str, Any]:
+    """What a turn took, if anything."""
+    usage = {"usage": to_builtins(event.usage)} if event.usage != Usage() else {}
+    return usage | ({"steps": event.steps} if event.steps else {})
