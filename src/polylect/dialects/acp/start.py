@@ -53,7 +53,22 @@ def ready(values: Options, session: str) -> bytes:
 
 
 def codec_options(values: Options, env: dict[str, str], session: str) -> Options:
-    return {}
+    from polylect.dialects.acp.frames.client import AuthMethod  # the codec has imported it already
+
+    key = "Set ANTHROPIC_API_KEY or OPENAI_API_KEY in the environment of the agent, or run: polylect login"
+    return {
+        "agent_version": __version__,
+        "auth": (
+            AuthMethod(id="api-key", name="API key", description=key),
+            AuthMethod(
+                id="login",
+                name="polylect login",
+                description="Asks for the key of a model service, and stores it for you alone",
+                type="terminal",
+                args=["login"],
+            ),
+        ),
+    }
 
 
 def refusal(message: str, options: Options, session: str, *, ready: bool) -> bytes:
