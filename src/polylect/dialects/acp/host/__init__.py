@@ -1,1 +1,1 @@
-"""The client's end of ACP: commands to requests, updates of an agent to events."""
+"""The client's end of ACP: drives agents of any vendor. `codec.HostSide` is what `polylect.host` uses."""

@@ -8,8 +8,8 @@ from binascii import a2b_base64
 from collections.abc import Callable
 from typing import Any, Literal
 
-from polylect.dialects.claude.frames.lenient import Object, inner, objects, text, whole, words
 from polylect.dialects.claude.permissions import entry_of, rule_of
+from polylect.dialects.lenient import Object, inner, objects, text, whole, words
 from polylect.vocab.answers import (
     ContextPart,
     ContextReport,

@@ -10,8 +10,8 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from polylect.dialects.claude.frames.lenient import Object, inner, objects, text, words
 from polylect.dialects.claude.permissions import written
+from polylect.dialects.lenient import Object, inner, objects, text, words
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Category, Option, Rule
 from polylect.vocab.events import Ask, AskClosed

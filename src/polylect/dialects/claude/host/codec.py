@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from msgspec.structs import replace
 
 from polylect.dialects.base import Env
-from polylect.dialects.claude.frames.lenient import Object, inner, text
 from polylect.dialects.claude.host.commands import CommandWriter
 from polylect.dialects.claude.host.decode import BadFrame, EventReader
 from polylect.dialects.claude.versions import VERSIONS
 from polylect.dialects.host_base import ENGINE_GONE
 from polylect.dialects.host_codec import HostCodec
+from polylect.dialects.lenient import Object, inner, text
 from polylect.vocab import commands as c
 from polylect.vocab import events as e
 from polylect.wire import jsonl

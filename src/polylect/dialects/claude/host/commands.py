@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from polylect.dialects.claude.frames import control
 from polylect.dialects.claude.frames import turn as shapes
-from polylect.dialects.claude.frames.lenient import Object, inner, text, words
 from polylect.dialects.claude.host import encode
 from polylect.dialects.claude.host.asks import PendingAsks
 from polylect.dialects.claude.host.decode import EventReader
 from polylect.dialects.claude.host.requests import PendingRequests
 from polylect.dialects.host_base import Refusal, accepted, inexpressible, refuse_to_agent
+from polylect.dialects.lenient import Object, inner, text, words
 from polylect.dialects.prompt_queue import PromptQueue
 from polylect.vocab import commands as c
 from polylect.vocab import events as e

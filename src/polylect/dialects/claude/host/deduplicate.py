@@ -15,7 +15,7 @@ from itertools import takewhile
 
 from msgspec import Struct, field
 
-from polylect.dialects.claude.frames.lenient import Object, objects, text
+from polylect.dialects.lenient import Object, objects, text
 
 Mark = tuple[str, str]
 """The kind of a block and what identifies it: the id of a call, or the whole text."""

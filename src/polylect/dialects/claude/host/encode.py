@@ -10,9 +10,9 @@ import msgspec
 
 from polylect.dialects.claude.frames import control
 from polylect.dialects.claude.frames import turn as shapes
-from polylect.dialects.claude.frames.lenient import Object
 from polylect.dialects.claude.versions import WIRE_MODES
 from polylect.dialects.host_base import Refusal
+from polylect.dialects.lenient import Object
 from polylect.vocab.answers import THINKING_TOKENS
 from polylect.vocab.commands import ChangeServer, Configure, HostSays, Prompt, Query, Quit, Rewind
 from polylect.vocab.content import Attachment, Document, File, Image, Link, Server

@@ -6,8 +6,8 @@ handlers.
 
 from collections.abc import Callable
 
-from polylect.dialects.claude.frames.lenient import Object, inner, text
 from polylect.dialects.claude.frames.notices import SYSTEM_EXTRAS, TYPE_EXTRAS
+from polylect.dialects.lenient import Object, inner, text
 from polylect.vocab.content import Failure
 from polylect.vocab.events import Alive, Display, Event, Extra, Failed, Notice
 

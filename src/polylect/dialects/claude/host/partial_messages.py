@@ -6,10 +6,10 @@ whichever comes first; what was ended here is reported to the `Deduplicator`. `d
 
 from msgspec import Struct, field
 
-from polylect.dialects.claude.frames.lenient import Object, inner, objects, text
 from polylect.dialects.claude.host.deduplicate import Deduplicator
 from polylect.dialects.claude.host.results import usage
 from polylect.dialects.claude.stop_reasons import OUR_STOPS
+from polylect.dialects.lenient import Object, inner, objects, text
 from polylect.vocab.content import Stop, Text, Thinking, Usage
 from polylect.vocab.events import ArgsDelta, BlockEnded, Event, ReplyEnded, TextDelta, ThinkingDelta
 

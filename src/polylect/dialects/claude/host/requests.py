@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from polylect.dialects.claude.frames.lenient import Object, inner, text
 from polylect.dialects.claude.host.answers import Declined, answer
+from polylect.dialects.lenient import Object, inner, text
 from polylect.vocab.content import Failure
 from polylect.vocab.events import Event, Failed, Reply
 

@@ -6,8 +6,8 @@
 import json
 from typing import Any, get_args
 
-from polylect.dialects.claude.frames.lenient import Object, amount, inner, text, whole, words
 from polylect.dialects.claude.stop_reasons import OUR_STOPS
+from polylect.dialects.lenient import Object, amount, inner, text, whole, words
 from polylect.vocab.content import Failure, Owner, Reason, Usage
 from polylect.vocab.errors import fault_of_status
 from polylect.vocab.events import CostChanged, Event

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from polylect.dialects.claude.frames.lenient import Object, inner, objects, text, words
 from polylect.dialects.claude.versions import OUR_MODES, WIRE_MODES
+from polylect.dialects.lenient import Object, inner, objects, text, words
 from polylect.vocab.answers import CommandCard
 from polylect.vocab.content import Abilities
 from polylect.vocab.events import Event, Ready, ServerChanged, SettingChanged

@@ -5,8 +5,8 @@ are mapped to it. It begins with `task_started` or with its first message, which
 `Alive` events. `decode` is the caller.
 """
 
-from polylect.dialects.claude.frames.lenient import Object, inner, text, whole
 from polylect.dialects.claude.host.tools import CallRecords
+from polylect.dialects.lenient import Object, inner, text, whole
 from polylect.vocab.answers import AgentCard
 from polylect.vocab.events import AgentEnded, AgentProgress, AgentStarted, Alive, Event, Extra
 

@@ -7,7 +7,7 @@ was seen. `decode` is the caller.
 from collections.abc import Container
 from typing import Any, get_args
 
-from polylect.dialects.claude.frames.lenient import Object, inner, objects, text
+from polylect.dialects.lenient import Object, inner, objects, text
 from polylect.vocab.content import Image, Outcome
 from polylect.vocab.events import Event, ToolFinished
 

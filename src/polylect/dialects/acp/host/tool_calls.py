@@ -1,0 +1,242 @@
+"""The tool calls of a turn, put together from whatever an agent says of each.
+
+A call may first be seen in a `tool_call`, in an update or in a permission request; each leads to the same call, once.
+Later mentions change the fields that they name. `ToolCalled` is emitted when the arguments are known: claude, opencode
+and qwen announce a call before the model has written them. What an agent leaves open is closed when its prompt is
+answered.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from polylect.dialects.acp.host.content import call_images, call_output, has_diff
+from polylect.dialects.lenient import Object, inner, objects, text, whole
+from polylect.vocab.content import Category, Outcome
+from polylect.vocab.events import Event, ToolCalled, ToolFinished, ToolOutput, ToolStarted
+
+_CATEGORIES: dict[str, Category] = {
+    **dict.fromkeys(("read", "search", "think", "fetch", "switch_mode"), "info"),
+    **dict.fromkeys(("edit", "delete", "move"), "edit"),
+    "execute": "exec",
+}
+_KINDS = (*_CATEGORIES, "other")
+_OUR_CATEGORIES: dict[str, Category] = {name: name for name in ("info", "edit", "exec", "mcp")}
+_OUTCOMES: dict[str, Outcome] = {name: name for name in ("ok", "error", "denied", "cancelled", "skipped")}
+_STATUSES = ("pending", "in_progress", "completed", "failed")
+UNSAID = "the agent did not say how it ended"
+
+
+class BadFrame(ValueError):
+    """A message of the agent that lacks what it is about."""
+
+
+class Call(Struct):
+    """What is known of one call. The last five say which events were emitted for it, and what was answered."""
+
+    id: str
+    title: str = ""
+    name: str = ""
+    kind: str = ""
+    status: str = "pending"
+    args: dict[str, Any] = {}
+    content: list[Object] = []
+    locations: list[Object] = []
+    raw_output: Any = None
+    own: Object = {}
+    called: bool = False
+    started: bool = False
+    finished: bool = False
+    asks: int = 0
+    denied: str | None = None
+    printed: str = ""
+
+    @property
+    def category(self) -> Category:
+        """What the tool may do. What is not known counts as the most dangerous."""
+        if self.tool.startswith("mcp__"):
+            return "mcp"
+        return _OUR_CATEGORIES.get(text(self.own, "category")) or _CATEGORIES.get(self.kind, "exec")
+
+    @property
+    def tool(self) -> str:
+        """The name of the tool; gemini has it in the id of the call, others only say what kind of tool it is."""
+        in_id = self.id.partition("__")[0] if "__" in self.id and not self.id.startswith("mcp__") else ""
+        return self.name or in_id or (self.kind if self.kind not in ("", "other") else self.title)
+
+
+class ToolCalls:
+    """The calls of one agent in one turn."""
+
+    def __init__(self) -> None:
+        self.at_once = False
+        """Whether calls are complete when they are announced, as those of polylect are."""
+        self.cancelled = False
+        """Whether the host has cancelled the turn."""
+        self._calls: dict[str, Call] = {}
+
+    def reset(self) -> None:
+        """A new turn begins. Agents may use the ids of earlier calls again."""
+        self._calls.clear()
+        self.cancelled = False
+
+    def get(self, id: str) -> Call | None:
+        return self._calls.get(id)
+
+    @property
+    def open(self) -> bool:
+        """Whether a call was made that has not finished."""
+        return any(not call.finished for call in self._calls.values())
+
+    @property
+    def any(self) -> bool:
+        return bool(self._calls)
+
+    def update(self, fields: Object) -> list[Event]:
+        """News of a call, known or not. Raises BadFrame if it is not said of which."""
+        id = text(fields, "toolCallId")
+        if not id:
+            raise BadFrame("toolCallId: expected the id of a tool call")
+        call = self._calls.setdefault(id, Call(id))
+        if call.finished:
+            return []
+        _merge(call, fields)
+        return self._advance(call, inner(fields, "_meta"))
+
+    def ask(self, fields: Object) -> tuple[Call, list[Event]]:
+        """A permission request is about this call. Raises BadFrame."""
+        events = self.update(fields)
+        call = self._calls[text(fields, "toolCallId")]
+        if not call.finished:
+            events += self._announce(call)
+            call.asks += 1
+        return call, events
+
+    def answered(self, id: str, *, denied: str | None) -> list[Event]:
+        """A permission request for this call was answered; `denied` is the reason of a no."""
+        call = self._calls.get(id)
+        if call is None or call.finished:
+            return []
+        call.asks -= 1
+        call.denied = denied
+        return self._advance(call, {}) if denied is None else []
+
+    def before_text(self) -> list[Event]:
+        """The model goes on: calls are complete now, and gemini says nothing more of a call that was denied."""
+        events: list[Event] = []
+        for call in self._calls.values():
+            events += self._announce(call)
+            if call.denied is not None and not call.finished:
+                events += self._finish(call, "denied", call.denied)
+        return events
+
+    def close(self) -> list[Event]:
+        """The prompt is answered: what is open will not be heard of any more."""
+        events: list[Event] = []
+        for call in self._calls.values():
+            if not call.finished:
+                outcome: Outcome = "cancelled" if call.denied is None else "denied"
+                events += [*self._announce(call), *self._finish(call, outcome, call.denied or UNSAID)]
+        return events
+
+    def _advance(self, call: Call, meta: Object) -> list[Event]:
+        """The events that follow from what is known now."""
+        if not (self.at_once or call.args or call.status != "pending" or call.called):
+            return []
+        events = self._announce(call)
+        printed = _terminal_output(meta)
+        if call.status in ("completed", "failed"):
+            return [*events, *self._finish(call, *self._ending(call))]
+        if call.asks:
+            return events
+        if call.status == "in_progress" and not call.started:
+            call.started = True
+            events.append(ToolStarted(call.id, call.tool))
+        if printed:
+            events.append(ToolOutput(call.id, printed))
+        elif call.started:
+            events += _news(call)
+        return events
+
+    def _announce(self, call: Call) -> list[Event]:
+        if call.called:
+            return []
+        call.called = True
+        return [ToolCalled(call.id, call.tool, call.args, call.category, call.title)]
+
+    def _ending(self, call: Call) -> tuple[Outcome, str]:
+        if outcome := _OUTCOMES.get(text(call.own, "outcome")):
+            return outcome, text(call.own, "reason")
+        if call.status == "completed":
+            return "ok", ""
+        if call.denied is not None:
+            return "denied", call.denied
+        return ("cancelled" if self.cancelled else "error"), ""
+
+    def _finish(self, call: Call, outcome: Outcome, reason: str) -> list[Event]:
+        call.finished = True
+        images = call_images(call.content)
+        output = call_output(call.content, call.raw_output)
+        finished = ToolFinished(
+            call.id,
+            call.tool,
+            output,
+            outcome,
+            "diff" if has_diff(call.content) else "image" if images and not output else "text",
+            reason,
+            _metadata(call),
+            images,
+        )
+        return [finished]
+
+
+def _merge(call: Call, fields: Object) -> None:
+    """Fields that are absent, null or not understood change nothing; lists replace those before."""
+    call.title = text(fields, "title") or call.title
+    call.name = text(fields, "name") or _tool_name(inner(fields, "_meta")) or call.name
+    call.kind = kind if (kind := text(fields, "kind")) in _KINDS else call.kind
+    call.status = status if (status := text(fields, "status")) in _STATUSES else call.status
+    if isinstance(fields.get("content"), list):
+        call.content = objects(fields, "content")
+    if isinstance(fields.get("locations"), list):
+        call.locations = objects(fields, "locations")
+    if (raw_input := fields.get("rawInput")) is not None:
+        call.args = raw_input if isinstance(raw_input, dict) else {"input": raw_input}
+    if (raw_output := fields.get("rawOutput")) is not None:
+        call.raw_output = raw_output
+    call.own = call.own | inner(inner(fields, "_meta"), "polylect")
+    if ended := inner(inner(fields, "_meta"), "terminal_exit"):
+        call.own = call.own | {"exit_code": whole(ended, "exit_code")}
+
+
+def _tool_name(meta: Object) -> str:
+    """Where agents have put the tool's name before there was a field for it."""
+    return (
+        text(inner(meta, "claudeCode"), "toolName")
+        or text(meta, "toolName")
+        or text(inner(inner(meta, "goose"), "toolCall"), "toolName")
+    )
+
+
+def _terminal_output(meta: Object) -> str:
+    """Output of a terminal that the agent owns, which codex sends whether or not it was asked for."""
+    return text(inner(meta, "terminal_output"), "data") or text(inner(meta, "terminal_output_delta"), "data")
+
+
+def _news(call: Call) -> list[Event]:
+    """What the content of a running call has that was not there before."""
+    output, before = call_output(call.content, None), call.printed
+    if output == before:
+        return []
+    call.printed = output
+    if before and not output.startswith(before):
+        return [ToolOutput(call.id, output, replace=True)]
+    return [ToolOutput(call.id, output[len(before) :])]
+
+
+def _metadata(call: Call) -> dict[str, Any] | None:
+    """What a host may want to know of a result beside its text."""
+    if "metadata" in call.own:
+        return inner(call.own, "metadata") or None
+    known = {"raw_output": call.raw_output, "locations": call.locations, "exit_code": call.own.get("exit_code")}
+    return {key: value for key, value in known.items() if value not in (None, [])} or None
