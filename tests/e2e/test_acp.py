@@ -1,0 +1,390 @@
+"""A real agent of ACP: `polylect --acp` with several sessions, bad input and every kind of end.
+
+Numbers are those of the requirements in docs/acp.md.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dialects.acp.published_schema import check
+from engine_process import Engine, Place, Sleepers
+
+Object = dict[str, Any]
+WRITES = """
+[[reply]]
+when.step = 1
+say = ["I write.", { call = "Write", id = "c1", args = { file_path = "hello.txt", content = "hello" } }]
+
+[[reply]]
+text = "Done."
+"""
+
+
+class Client:
+    """A client that checks every line of the agent, and answers permissions as `choose` says (None: never)."""
+
+    def __init__(self, agent: Engine) -> None:
+        self.agent = agent
+        self.seen: list[Object] = []
+        self.choose: Callable[[Object], Object | None] = allow
+        self._sent: dict[object, str] = {}
+        self._answers: dict[object, Object] = {}
+
+    def request(self, id: object, method: str, **params: object) -> None:
+        self._sent[id] = method
+        self.agent.send({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+
+    def notify(self, method: str, **params: object) -> None:
+        self.agent.send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def next(self) -> Object:
+        """The next message of the agent. A request for permission is answered."""
+        message = self.agent.frame()
+        answered = "" if "method" in message else self._sent.get(message["id"], "")
+        check(message, answered)
+        self.seen.append(message)
+        if message.get("method") == "session/request_permission":
+            if (outcome := self.choose(message["params"])) is not None:
+                self.agent.send({"jsonrpc": "2.0", "id": message["id"], "result": {"outcome": outcome}})
+        elif "method" not in message:
+            self._answers[message["id"]] = message
+        return message
+
+    def answer(self, id: object) -> Object:
+        """The answer to a request, when it comes."""
+        while id not in self._answers:
+            self.next()
+        return self._answers.pop(id)
+
+    def call(self, id: object, method: str, **params: object) -> Object:
+        self.request(id, method, **params)
+        return self.answer(id)
+
+    def until(self, kind: str, **fields: object) -> Object:
+        """The next update of this kind with these fields."""
+        while True:
+            update: Object = self.next().get("params", {}).get("update", {})
+            if update.get("sessionUpdate") == kind and fields.items() <= update.items():
+                return update
+
+    def initialize(self, **capabilities: object) -> Object:
+        answer = self.call("i", "initialize", protocolVersion=1, clientCapabilities=capabilities)
+        result: Object = answer["result"]
+        return result
+
+    def open(self, cwd: Path, id: object = "n") -> str:
+        answer = self.call(id, "session/new", cwd=str(cwd), mcpServers=[])
+        session: str = answer["result"]["sessionId"]
+        return session
+
+    def prompt(self, id: object, session: str, text: str = "go") -> None:
+        self.request(id, "session/prompt", sessionId=session, prompt=[{"type": "text", "text": text}])
+
+    def text(self, session: str) -> str:
+        """All that the agent has said in a session."""
+        updates = [one["params"] for one in self.seen if one.get("method") == "session/update"]
+        chunks = [one["update"] for one in updates if one["sessionId"] == session]
+        return "".join(one["content"]["text"] for one in chunks if one["sessionUpdate"] == "agent_message_chunk")
+
+
+def allow(params: Object) -> Object:
+    """Chooses the first option that allows once."""
+    [option, *_] = [one for one in params["options"] if one["kind"] == "allow_once"]
+    return {"outcome": "selected", "optionId": option["optionId"]}
+
+
+Start = Callable[..., Client]
+
+
+@pytest.fixture
+def start(place: Place) -> Start:
+    def start(script: str = '[[reply]]\ntext = "Yes."\n', *flags: str, env: dict[str, str] | None = None) -> Client:
+        argv = [sys.executable, "-m", "polylect", "--acp", *(place.script(script) if script else ()), *flags]
+        agent = Engine(argv, place.folder, {**place.env, **(env or {})})
+        place.keep(agent)
+        return Client(agent)
+
+    return start
+
+
+# Sessions.
+
+
+def test_two_sessions_run_at_the_same_time_each_in_its_folder(place: Place, start: Start) -> None:
+    """Requirement 11: the folder of the session counts, not that of the process."""
+    folders = [place.folder / "one", place.folder / "two"]
+    client = start(WRITES)
+    client.initialize()
+    for folder in folders:
+        folder.mkdir()
+    sessions = [client.open(folder, folder.name) for folder in folders]
+    for session in sessions:
+        client.prompt(session, session)
+    assert [client.answer(session)["result"]["stopReason"] for session in sessions] == ["end_turn"] * 2
+    assert [(folder / "hello.txt").read_text() for folder in folders] == ["hello"] * 2
+    assert [client.text(session) for session in sessions] == ["I write.Done."] * 2
+
+
+def test_a_session_is_listed_closed_loaded_and_deleted(place: Place, start: Start) -> None:
+    """Requirements 16, 18, 20, 21 and 22, over the life of one session and of two processes."""
+    client = start(WRITES)
+    client.initialize()
+    session = client.open(place.workspace)
+    client.prompt(1, session)
+    client.answer(1)
+    [listed] = client.call(2, "session/list", cwd=str(place.workspace))["result"]["sessions"]
+    assert (listed["sessionId"], listed["cwd"], listed["title"]) == (session, str(place.workspace), "go")
+    assert client.call(3, "session/list", cwd=str(place.folder))["result"]["sessions"] == []
+    assert client.call(4, "session/close", sessionId=session)["result"] == {}
+    assert client.agent.finish()[1] == 0
+
+    client = start()
+    client.initialize()
+    where = {"cwd": str(place.workspace), "mcpServers": []}
+    loaded = client.call(1, "session/load", sessionId=session, **where)
+    replayed = [one["params"]["update"]["sessionUpdate"] for one in client.seen[1:-1]]
+    assert replayed[:3] == ["user_message_chunk", "agent_message_chunk", "tool_call"]
+    assert "modes" in loaded["result"]
+    assert client.call(2, "session/close", sessionId=session)["result"] == {}
+    del client.seen[:]
+    assert "result" in client.call(3, "session/resume", sessionId=session, **where)
+    assert client.text(session) == ""
+    assert [client.call(id, "session/delete", sessionId=session)["result"] for id in (4, 5)] == [{}, {}]
+    for id, method in enumerate(("session/load", "session/resume"), 6):
+        error = client.call(id, method, sessionId=session, **where)["error"]
+        assert (error["code"], error["data"]["sessionId"]) == (-32002, session)
+    client.prompt(9, session)
+    assert client.answer(9)["error"]["code"] == -32002
+
+
+def test_a_fork_goes_on_from_the_conversation_of_another(place: Place, start: Start) -> None:
+    client = start()
+    client.initialize()
+    session = client.open(place.workspace)
+    client.prompt(1, session, "first")
+    client.answer(1)
+    fork = client.call(2, "session/fork", sessionId=session, cwd=str(place.workspace), mcpServers=[])["result"][
+        "sessionId"
+    ]
+    assert fork != session
+    client.prompt(3, fork, "second")
+    client.answer(3)
+    titles = {one["sessionId"] for one in client.call(4, "session/list")["result"]["sessions"]}
+    assert titles == {session, fork}
+
+
+def test_without_a_key_a_session_is_refused_with_what_to_do(place: Place, start: Start) -> None:
+    """Requirements 26 and 51: no key is -32000, and there is a way to log in."""
+    client = start("", env={"POLYLECT_PROVIDER": ""})
+    assert [one["id"] for one in client.initialize()["authMethods"]] == ["api-key"]
+    error = client.call(1, "session/new", cwd=str(place.workspace), mcpServers=[])["error"]
+    assert (error["code"], "ANTHROPIC_API_KEY" in error["message"]) == (-32000, True)
+    assert client.call(2, "authenticate", methodId="api-key")["error"]["code"] == -32000
+    place.run("login", "anthropic", given=b"sk-ant-0123456789\n")
+    assert client.call(3, "authenticate", methodId="api-key")["result"] == {}
+    assert "sessionId" in client.call(4, "session/new", cwd=str(place.workspace), mcpServers=[])["result"]
+
+
+def test_a_terminal_is_offered_for_the_login_where_the_client_has_one(start: Start) -> None:
+    """Requirement 9."""
+    methods = start().initialize(auth={"terminal": True})["authMethods"]
+    assert [(one["id"], one.get("args")) for one in methods] == [("api-key", None), ("login", ["login"])]
+
+
+# Ends.
+
+
+def sleeping(sleepers: Sleepers) -> str:
+    return f'[[reply]]\nsay = [{{ call = "Bash", args.command = "{sleepers.command()}" }}]\n'
+
+
+def test_a_cancel_ends_what_runs_and_the_next_prompt_works(place: Place, start: Start) -> None:
+    """Requirements 28, 35, 36 and 38: by `session/cancel` and by `$/cancel_request`; nothing is left."""
+    sleepers = Sleepers(place)
+    client = start(sleeping(sleepers))
+    client.initialize()
+    session = client.open(place.workspace)
+    client.notify("session/cancel", sessionId=session)
+    ways: list[Callable[[], None]] = [
+        lambda: client.notify("session/cancel", sessionId=session),
+        lambda: client.notify("$/cancel_request", requestId=2),
+    ]
+    for id, cancel in enumerate(ways, 1):
+        client.prompt(id, session)
+        client.until("tool_call_update", status="in_progress")
+        cancel()
+        client.until("tool_call_update", status="failed")
+        assert client.answer(id)["result"]["stopReason"] == "cancelled"
+        sleepers.wait_until_gone()
+
+
+def test_a_question_that_nobody_answers_does_not_hold_up_a_cancel(place: Place, start: Start) -> None:
+    """Requirements 33, 35 and 36: the request is withdrawn, and the call does not run."""
+    client = start(WRITES)
+    client.choose = lambda params: None
+    client.initialize()
+    session = client.open(place.workspace)
+    client.prompt(1, session)
+    while client.next().get("method") != "session/request_permission":
+        pass
+    asked = client.seen[-1]["id"]
+    client.notify("session/cancel", sessionId=session)
+    assert client.answer(1)["result"]["stopReason"] == "cancelled"
+    assert asked in [one["params"].get("requestId") for one in client.seen if one.get("method") == "$/cancel_request"]
+    assert not (place.workspace / "hello.txt").exists()
+
+
+def test_a_close_ends_the_turn_first(place: Place, start: Start) -> None:
+    """Requirement 23."""
+    sleepers = Sleepers(place)
+    client = start(sleeping(sleepers))
+    client.initialize()
+    session = client.open(place.workspace)
+    client.prompt(1, session)
+    client.until("tool_call_update", status="in_progress")
+    client.request(2, "session/close", sessionId=session)
+    client.answer(2)
+    assert client.answer(1)["result"]["stopReason"] == "cancelled"
+    assert [one["id"] for one in client.seen if "result" in one][-2:] == [1, 2]
+    sleepers.wait_until_gone()
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_when_stdin_closes_it_is_gone_with_all_it_started(place: Place, start: Start, *, busy: bool) -> None:
+    """Requirement 50."""
+    sleepers = Sleepers(place)
+    client = start(sleeping(sleepers))
+    client.initialize()
+    if busy:
+        client.prompt(1, client.open(place.workspace))
+        client.until("tool_call_update", status="in_progress")
+    client.agent.close_input()
+    assert client.agent.wait(2.0) == 0
+    sleepers.wait_until_gone()
+
+
+def test_a_signal_ends_it_too(place: Place, start: Start) -> None:
+    sleepers = Sleepers(place)
+    client = start(sleeping(sleepers))
+    client.initialize()
+    client.prompt(1, client.open(place.workspace))
+    client.until("tool_call_update", status="in_progress")
+    client.agent.signal(signal.SIGTERM)
+    assert client.agent.wait(2.0) == 128 + signal.SIGTERM
+    sleepers.wait_until_gone()
+
+
+# Input.
+
+
+def test_a_second_prompt_waits_for_the_first(place: Place, start: Start) -> None:
+    """Requirement 39: each is answered at its own end, in order."""
+    client = start('[[reply]]\nwhen.prompt = "one"\ntext = "1"\n\n[[reply]]\ntext = "2"\n')
+    client.initialize()
+    session = client.open(place.workspace)
+    client.prompt(1, session, "one")
+    client.prompt(2, session, "two")
+    client.answer(2)
+    assert [one["id"] for one in client.seen if "result" in one][-2:] == [1, 2]
+    assert client.text(session) == "12"
+
+
+def test_bad_lines_do_not_end_the_connection(start: Start) -> None:
+    """Requirements 3, 4, 5 and 6."""
+    client = start()
+    client.agent.send(b"{bad json\n\n[1]\n7\n")
+    assert [client.next()["error"]["code"] for _ in range(3)] == [-32700, -32600, -32600]
+    client.notify("no/such/notification")
+    client.agent.send({"jsonrpc": "2.0", "id": 99, "result": {}}, {"jsonrpc": "2.0", "id": None, "error": {"code": 1}})
+    client.initialize()
+    assert client.call("text id", "no/such/request")["error"]["code"] == -32601
+    for wrong in ("relative", "", "/nowhere/at/all"):
+        assert client.call(wrong, "session/new", cwd=wrong, mcpServers=[])["error"]["code"] in (-32602, -32603)
+    assert client.agent.finish() == ([], 0)
+
+
+def test_a_line_of_32_mib_passes_and_a_longer_one_is_refused(place: Place, start: Start) -> None:
+    """Requirement 52."""
+    client = start("", "--max-line", str(34 << 20), env={"POLYLECT_PROVIDER": "scripted"})
+    client.initialize()
+    session = client.open(place.workspace)
+    client.prompt(1, session, "x" * (32 << 20))
+    assert "result" in client.answer(1) or client.seen[-1]["error"]["code"] == -32603
+    client.prompt(2, session, "x" * (35 << 20))
+    assert client.answer(None)["error"]["code"] == -32600
+    client.prompt(3, session, "short")
+    assert client.answer(3)["result"]["stopReason"] == "end_turn"
+
+
+def test_what_tools_and_libraries_print_does_not_reach_the_client(place: Place, start: Start) -> None:
+    """Requirement 2."""
+    extension = place.folder / "noisy.py"
+    extension.write_text(
+        "import os\nprint('noise')\nos.write(1, b'more noise')\ndef extend(polylect): print('again')\n"
+    )
+    client = start(WRITES, "--extension", str(extension))
+    client.initialize()
+    session = client.open(place.workspace)
+    client.prompt(1, session)
+    assert client.answer(1)["result"]["stopReason"] == "end_turn"
+    assert client.seen[0]["id"] == "i"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--resume", "x"], "--resume has no meaning with --acp"),
+        (["--trust-workspace"], "name the folder that is trusted with --workspace"),
+        (["hello"], "'hello' is not a flag"),
+        (["--on-eof", "never"], "choose one of finish, stop"),
+    ],
+)
+def test_a_wrong_command_line_says_what_would_be_right(place: Place, flags: list[str], message: str) -> None:
+    outcome = place.run("--acp", *flags)
+    assert (outcome.code > 0, outcome.out, message in outcome.errors) == (True, b"", True)
+
+
+def test_only_the_folder_that_is_named_is_trusted(place: Place, start: Start) -> None:
+    trusted, other = place.workspace, place.folder / "other"
+    for folder in (trusted, other):
+        (folder / ".polylect").mkdir(parents=True)
+        (folder / ".polylect" / "config.toml").write_text('[default]\napproval_mode = "force"\n')
+    client = start(WRITES, "--workspace", str(trusted), "--trust-workspace")
+    client.initialize()
+    modes = [
+        client.call(str(folder), "session/new", cwd=str(folder), mcpServers=[])["result"]["modes"]["currentModeId"]
+        for folder in (trusted, other)
+    ]
+    assert modes == ["force", "default"]
+
+
+def test_a_client_that_takes_no_more_stops_nothing_but_its_own(place: Place, start: Start) -> None:
+    """One session whose question is open does not hold up another."""
+    client = start(WRITES)
+    client.choose = lambda params: None
+    client.initialize()
+    waiting, other = client.open(place.workspace, 1), client.open(place.workspace, 2)
+    client.prompt(3, waiting)
+    while client.next().get("method") != "session/request_permission":
+        pass
+    client.choose = allow
+    client.prompt(4, other)
+    assert client.answer(4)["result"]["stopReason"] == "end_turn"
+    assert client.text(waiting) == "I write."
+
+
+def test_the_engine_process_does_not_need_a_home(place: Place, start: Start) -> None:
+    """Requirement 51: as the registry checks an agent."""
+    empty = place.folder / "empty"
+    empty.mkdir()
+    env = {"HOME": str(empty), "TERM": "dumb", "XDG_CONFIG_HOME": str(empty / "c"), "POLYLECT_HOME": ""}
+    client = start(env=env)
+    assert client.initialize()["authMethods"] != []
+    assert client.agent.finish() == ([], 0)
+    assert os.listdir(empty) == []
