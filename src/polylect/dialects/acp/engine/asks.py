@@ -47,7 +47,7 @@ class PendingAsks:
         if not (client.urls if url else client.forms):
             why = f"The client cannot show questions: it has no elicitation.{'url' if url else 'form'}"
             return [Answer(ask.ask, "cancelled", reason=why, session=session)]
-        self._send(ask, session, "elicitation/create", _elicitation(ask, writer.id))
+        self._send(ask, session, writer, "elicitation/create", _elicitation(ask, writer.id))
         return []
 
     def close(self, session: str, ask: str) -> None:
@@ -69,16 +69,17 @@ class PendingAsks:
             options=[PermissionOption(option_id=one.id, name=one.label, kind=one.kind) for one in options],
             meta=own_meta(category=ask.category, reason=ask.reason, timeout_ms=ask.timeout_ms),
         )
-        self._send(ask, session, "session/request_permission", request)
+        self._send(ask, session, writer, "session/request_permission", request)
         return []
 
-    def _send(self, ask: Ask, session: str, method: str, params: object) -> None:
+    def _send(self, ask: Ask, session: str, writer: SessionWriter, method: str, params: object) -> None:
         def answered(response: Response) -> list[Command]:
             self._open.pop((session, ask.ask), None)
             answer = _verdict(ask, response) if ask.kind == "permission" else _elicited(ask, response)
             return [replace(answer, session=session)]
 
-        self._open[session, ask.ask] = self._connection.request(method, params, answered), ask.turn
+        id = self._connection.request(method, params, answered, writer.out)
+        self._open[session, ask.ask] = id, ask.turn
 
 
 # Permission.

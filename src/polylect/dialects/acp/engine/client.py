@@ -19,6 +19,7 @@ class Client(Struct, frozen=True):
         login: Whether it can run our own login in a terminal.
         forms: Whether it shows forms; `urls`: whether it opens addresses.
         notices: Whether it shows notices; `compactions`: compactions; `subagents`: sub-agents as sessions of their own.
+        own: Whether it is polylect itself, which reads more than the protocol has.
         output: Whether it shows the output of calls as a terminal that we feed (Zed's `_meta.terminal_output`).
     """
 
@@ -33,6 +34,7 @@ class Client(Struct, frozen=True):
     notices: bool = False
     compactions: bool = False
     subagents: bool = False
+    own: bool = False
     output: bool = False
 
     @property
@@ -43,9 +45,9 @@ class Client(Struct, frozen=True):
 
 def read_client(params: dict[str, Any]) -> Client:
     """The client that has sent these params of `initialize`."""
-    offered = params.get("clientCapabilities")
+    offered, name = params.get("clientCapabilities"), _text(_value(params, "clientInfo", "name"))
     return Client(
-        name=_text(_value(params, "clientInfo", "name")),
+        name=name,
         version=_text(_value(params, "clientInfo", "version")),
         read=_value(offered, "fs", "readTextFile") is True,
         write=_value(offered, "fs", "writeTextFile") is True,
@@ -56,6 +58,7 @@ def read_client(params: dict[str, Any]) -> Client:
         notices=_is_object(offered, "session", "notices"),
         compactions=_is_object(offered, "session", "compaction"),
         subagents=_is_object(offered, "subagents"),
+        own=name == "polylect",
         output=_value(offered, "_meta", "terminal_output") is True,
     )
 

@@ -76,7 +76,9 @@ class EngineSide(LineCodec[Command]):
                 session.turn_started(event)
             case e.TurnEnded(agent="", turn=turn):
                 self._asks.close_all(session.id, turn)
+                unanswered = self._host_calls.close_all(session.id, turn)
                 session.turn_ended(event)
+                return unanswered
             case _ if event.agent:
                 session.agents.write(event)
             case _:

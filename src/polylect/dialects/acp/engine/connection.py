@@ -96,11 +96,12 @@ class Connection:
 
     # Our own requests.
 
-    def request(self, method: str, params: object, on_response: OnResponse) -> int:
-        """Ask the client. Returns the id, for `withdraw`."""
+    def request(self, method: str, params: object, on_response: OnResponse, out: list[bytes] | None = None) -> int:
+        """Ask the client. `out` gets the line, if it has to wait. Returns the id, for `withdraw`."""
         self._last_id += 1
         self._responses[self._last_id] = on_response
-        self.out.append(_message({"id": self._last_id, "method": method}, "params", params))
+        line = _message({"id": self._last_id, "method": method}, "params", params)
+        (self.out if out is None else out).append(line)
         return self._last_id
 
     def response(self, response: Response) -> list[Command]:

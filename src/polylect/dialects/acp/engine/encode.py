@@ -41,12 +41,15 @@ COMPACTION = "Compact conversation"
 
 
 class SessionWriter:
-    """Writes the updates of the session `id`, whose folder is `cwd`. `out` gets the lines."""
+    """Writes the updates of the session `id`, whose folder is `cwd`. They are held until `release`."""
 
-    def __init__(self, connection: Connection, id: str, cwd: str, out: list[bytes]) -> None:
+    def __init__(self, connection: Connection, id: str, cwd: str) -> None:
         self.id = id
         self.cwd = cwd
-        self.out = out
+        self.out: list[bytes] = []
+        """Where lines go: they are held here, or those of the connection."""
+        self.is_known = False
+        """Whether the client knows of the session."""
         self.config = ConfigOptions()
         self.calls: dict[str, OpenCall] = {}
         """Calls that have not ended."""
@@ -64,6 +67,13 @@ class SessionWriter:
         self._cost: float | None = None
         self._delayed: dict[str, OpenCall] = {}
         """Calls with output that was not sent yet."""
+
+    def release(self) -> None:
+        """The client knows the session now: write what was held."""
+        if not self.is_known:
+            self._connection.out += self.out
+            self.out = self._connection.out
+            self.is_known = True
 
     def update(self, update: object) -> None:
         self.out.append(update_line(self.id, update))
@@ -87,8 +97,15 @@ class SessionWriter:
     def thinking(self, event: e.ThinkingDelta) -> None:
         self._pieces(self._heads.get("agent_thought_chunk") or self._head("agent_thought_chunk"), event.text)
 
-    def user_message(self, text: str, message: str) -> None:
-        self._pieces(self._chunk_head("user_message_chunk", message), text)
+    def user_message(self, event: e.UserMessage) -> None:
+        """Clients show themselves what they send, so only our own host hears of messages in a running turn."""
+        if self._connection.client.own and event.origin != "prompt":
+            self.write_user(event)
+
+    def write_user(self, event: e.UserMessage) -> None:
+        id, meta = self._connection.env.new_id(), own_meta(origin=event.origin)
+        for piece in line_limit.pieces(event.text, _PIECE):
+            self.update(updates.UserChunk(content=TextBlock(text=piece), message_id=id, meta=meta))
 
     def _pieces(self, head: bytes, text: str) -> None:
         for piece in line_limit.pieces(text, _PIECE):
@@ -187,9 +204,11 @@ class SessionWriter:
                 self.change_config(lambda: self.config.change(key, value))
 
     def change_config(self, change: Callable[[], None]) -> None:
-        """Carry out a change of the settings, and report what the client sees of it."""
+        """Carry out a change of the settings, and report what the client sees of it. The first are in an answer."""
         mode, options = self.config.mode, self.config.options()
         change()
+        if not self.is_known:
+            return
         if self.config.mode != mode:
             self.update(updates.ModeChanged(current_mode_id=self.config.mode))
         if (now := self.config.options()) != options:
@@ -290,6 +309,7 @@ def _commands(cards: tuple[Any, ...] | list[Any]) -> list[updates.AvailableComma
 _WRITERS: dict[type[e.Event], Callable[[SessionWriter, Any], None]] = {
     e.TextDelta: SessionWriter.text,
     e.ThinkingDelta: SessionWriter.thinking,
+    e.UserMessage: SessionWriter.user_message,
     e.StepStarted: SessionWriter.end_message,
     e.ReplyEnded: SessionWriter.end_message,
     e.ToolCalled: SessionWriter.tool_called,

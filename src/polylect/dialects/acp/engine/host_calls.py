@@ -28,8 +28,8 @@ class HostCalls:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._open: dict[tuple[str, str], int] = {}
-        """By session and call: the id of our request."""
+        self._open: dict[tuple[str, str], tuple[int, str]] = {}
+        """By session and call: the id of our request, and the turn."""
 
     def call(self, event: HostCall, session: str) -> list[Command]:
         method = _METHODS.get(event.method)
@@ -45,19 +45,20 @@ class HostCalls:
             self._open.pop((session, event.call), None)
             return [_reply(event.call, method, response, session)]
 
-        self._open[session, event.call] = self._connection.request(method.name, params, answered)
+        self._open[session, event.call] = self._connection.request(method.name, params, answered), event.turn
         return []
 
     def close(self, session: str, call: str) -> None:
         """The engine no longer waits for the call."""
-        id = self._open.pop((session, call), None)
-        if id is not None:
-            self._connection.withdraw(id)
+        if pending := self._open.pop((session, call), None):
+            self._connection.withdraw(pending[0])
 
-    def close_all(self, session: str) -> None:
-        for of, call in list(self._open):
-            if of == session:
-                self.close(of, call)
+    def close_all(self, session: str, turn: str | None = None) -> list[Command]:
+        """Withdraw the calls of a session, or only those of a turn of it. Each still gets its reply."""
+        closed = [key for key, (_, of) in self._open.items() if key[0] == session and turn in (None, of)]
+        for _, call in closed:
+            self.close(session, call)
+        return [HostReply(call, error="the turn has ended", session=session) for _, call in closed]
 
 
 class _Method(msgspec.Struct, frozen=True):

@@ -199,7 +199,7 @@ class Requests:
             if not posixpath.isabs(folder):
                 raise Refusal(INVALID_PARAMS, f"{folder[:200]!r} is no absolute path")
         if known := self.sessions.get(id):
-            if not known.is_open:
+            if not known.writer.is_known:
                 raise Refusal(INVALID_REQUEST, f"The session {id[:80]!r} is being opened")
             return self._ask_state(_Opening(request, known, how, id))
         session = Session(self._connection, id, params.cwd)
@@ -258,9 +258,9 @@ class Requests:
     def _answer_opening(self, opening: "_Opening") -> None:
         session, state = opening.session, opening.state
         if opening.how == "load":
-            replay(
-                opening.messages, SessionWriter(self._connection, session.id, session.writer.cwd, self._connection.out)
-            )
+            history = SessionWriter(self._connection, session.id, session.writer.cwd)
+            history.release()
+            replay(opening.messages, history)
         named = opening.how in ("new", "fork")
         config = session.writer.config
         opening.request.answer(
@@ -268,7 +268,7 @@ class Requests:
                 session_id=session.id if named else UNSET, modes=config.modes, config_options=config.options()
             )
         )
-        session.release()
+        session.writer.release()
         if state and state.name:
             session.writer.setting(SettingChanged("name", state.name))
 
@@ -287,7 +287,7 @@ class Requests:
             if reply.failure:
                 request.fail(error_of(reply.failure))
             else:
-                request.answer(_page(reply.data, params.cwd, after))
+                request.answer(_page(reply.data, after))
             return []
 
         request.on_cancel = lambda: self._give_up(request)
@@ -454,11 +454,9 @@ def _not_opened(failure: Failure, target: str) -> Error:
 # Lists of sessions.
 
 
-def _page(cards: object, cwd: str | None, after: tuple[int, str] | None) -> shapes.SessionList:
+def _page(cards: object, after: tuple[int, str] | None) -> shapes.SessionList:
     known = [card for card in cards if isinstance(card, SessionCard)] if isinstance(cards, tuple | list) else []
-    fitting = [card for card in known if cwd is None or posixpath.normpath(card.cwd) == posixpath.normpath(cwd)]
-    rows = sorted(fitting, key=_place)
-    rows = [card for card in rows if after is None or _place(card) > after]
+    rows = [card for card in sorted(known, key=_place) if after is None or _place(card) > after]
     more = len(rows) > _PAGE
     return shapes.SessionList(
         sessions=[_info(card) for card in rows[:_PAGE]], next_cursor=_cursor(rows[_PAGE - 1]) if more else None

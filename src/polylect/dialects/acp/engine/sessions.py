@@ -51,24 +51,14 @@ class OpenPrompt:
 
 
 class Session:
-    """A session. Its updates are held until `release`."""
+    """A session: `id`, in the folder `cwd`."""
 
     def __init__(self, connection: Connection, id: str, cwd: str) -> None:
         self.id = id
         self.prompts: dict[str, OpenPrompt] = {}
         """The open prompts of the client, by turn."""
-        self.writer = SessionWriter(connection, id, cwd, [])
+        self.writer = SessionWriter(connection, id, cwd)
         self.agents = Subagents(connection, self.writer)
-        self.is_open = False
-        """Whether the client knows of it."""
-        self._connection = connection
-
-    def release(self) -> None:
-        """The client knows the session now: write what was held."""
-        if not self.is_open:
-            self._connection.out += self.writer.out
-            self.writer.out = self._connection.out
-            self.is_open = True
 
     def turn_started(self, event: TurnStarted) -> None:
         self.writer.turn = event.turn

@@ -73,7 +73,7 @@ class Subagents:
         if not self._connection.client.subagents:
             self._agents[event.agent] = _Agent(event, parent, None)
             return
-        writer = SessionWriter(self._connection, self._connection.env.new_id(), self._main.cwd, self._main.out)
+        writer = SessionWriter(self._connection, self._connection.env.new_id(), self._main.cwd)
         self._agents[event.agent] = agent = _Agent(event, parent, writer)
         parent.update(
             SubagentChanged(
@@ -85,6 +85,7 @@ class Subagents:
                 meta=own_meta(agent=agent.fields),
             )
         )
+        writer.release()
 
     # As sessions of their own.
 
@@ -97,8 +98,8 @@ class Subagents:
             case e.AgentProgress(text, _, calls):
                 meta = own_meta(progress={"text": text, "calls": calls})
                 agent.parent.update(SubagentChanged(session_id=writer.id, meta=meta))
-            case e.UserMessage(text):
-                writer.user_message(text, self._connection.env.new_id())
+            case e.UserMessage():
+                writer.write_user(event)
             case _:
                 writer.write(event)
 

@@ -97,7 +97,7 @@ class OpenCall:
         raw: Any = {"output": event.output, **metadata} if keeps else metadata or UNSET
         words = "" if event.outcome in ("ok", "error") else event.outcome
         form = "" if event.form == "text" else event.form
-        meta = own_meta(outcome=words, reason=event.reason, form=form) or {}
+        meta = own_meta(outcome=words, reason=event.reason, form=form, metadata=event.metadata) or {}
         return ToolCallChanged(
             tool_call_id=self.id,
             status="completed" if ok else "failed",

@@ -10,8 +10,10 @@ params of `session/cancel`        `queued` as in `Cancel`
 `session/request_permission`      `category`, `reason`, `timeout_ms` as in `Ask`
 its result                        `reason`, `args`, `interrupt` as in `Answer`
 `elicitation/create`              `kind`, `reason`, `options`, `multiple`, `default`, `timeout_ms` as in `Ask`
+`user_message_chunk`              `origin` as in `UserMessage`; live ones are only for our own host
 `tool_call`                       `category`
-last `tool_call_update`           `outcome` if it is denied, cancelled or skipped; `reason`; `form` if it is not text
+last `tool_call_update`           `outcome` if it is denied, cancelled or skipped; `reason`, `metadata` as in
+                                  `ToolFinished`; `form` if it is not text
 result of `session/prompt`        `cost` and `steps` of the turn; `failure` if a turn that did not fail has one
 `error.data`, which has no _meta  `polylect`: `code`, `owner`, `retryable`, and of a turn `usage` and `steps`; the whole
                                   message is in `details`
