@@ -43,6 +43,14 @@ def ours() -> list[Candidate]:
             ours=True,
         ),
         Candidate(
+            "polylect acp",
+            Acp,
+            f"{program} --acp {_SERVER}",
+            files=rules,
+            ruled=ruled,
+            ours=True,
+        ),
+        Candidate(
             "polylect omp",
             Omp,
             f"{program} --mode rpc {_SERVER.replace('--base-url {base_url} ', '')}",

@@ -92,6 +92,7 @@ class Running:
     def __init__(self, candidate: Candidate, place: Place, *, ruled: bool = False) -> None:
         candidate.furnish(place)
         self.name, self.talk = candidate.name, candidate.talk()
+        self.talk.workspace = str(place.workspace)
         self._rest = b""
         self._prompts = 0
         argv, env = candidate.argv(place, ruled=ruled), candidate.environment(place)

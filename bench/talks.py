@@ -24,6 +24,8 @@ class Talk:
     """What is in the last line of a turn, and in no other."""
     at_once = True
     """Whether a prompt may be sent before `ready`."""
+    workspace = ""
+    """The folder that the engine works in, for wires that name it."""
 
     def hear(self, line: bytes) -> bytes:
         """What a host has to say to this line."""
@@ -140,7 +142,8 @@ class Acp(Rpc):
     text, end = b'"agent_message_chunk"', b'"stopReason"'
 
     def open(self) -> bytes:
-        return line({"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": {"cwd": ".", "mcpServers": []}})
+        params = {"cwd": self.workspace, "mcpServers": []}
+        return line({"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": params})
 
     def opened(self, result: dict[str, Any]) -> str:
         return str(result["sessionId"])
