@@ -34,10 +34,11 @@ class Pair:
         self._greet()
 
     def _greet(self) -> None:
-        """What the host says merely by connecting is answered."""
+        """What the host says merely by connecting is answered, and what the engine's end asks because of that."""
         self._pump()
-        for command in [one for one in self.told if one.ref]:
-            self.say(Reply(command.ref))
+        for command in self.told:  # it grows
+            if command.ref:
+                self.say(Reply(command.ref))
 
     def say(self, event: Event) -> None:
         """The engine says something."""

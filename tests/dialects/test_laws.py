@@ -84,6 +84,12 @@ COMMANDS: dict[str, list[Command]] = {
         RunShell("ls", ref="r4"),
         Cancel(what="retry", ref="r5"),
     ],
+    "acp": [
+        Configure({"mode": "force"}, ref="r1"),
+        Prompt("m1", "Hello\nthere \u2028 é", (File("/a.png"), Image("image/gif", "R0lG")), busy="refuse", ref="r2"),
+        Steer("faster", (), "last", "keep", ref="r3"),
+        Cancel(queued="keep", ref="r4"),
+    ],
 }
 """What each dialect can say word for word."""
 
@@ -294,8 +300,8 @@ def check(events: list[Event]) -> None:
 
 
 def strip(command: Command) -> dict[str, object]:
-    """A command without its ref, which is the business of each end."""
-    return {name: getattr(command, name) for name in command.__struct_fields__ if name != "ref"}
+    """A command without its ref and its session, which are the business of each end."""
+    return {name: getattr(command, name) for name in command.__struct_fields__ if name not in ("ref", "session")}
 
 
 def chunks(wire: bytes, data: st.DataObject) -> Iterator[bytes]:

@@ -13,10 +13,11 @@ from msgspec.structs import replace
 
 from polylect.dialects.acp.frames import agent as shapes
 from polylect.dialects.acp.frames.content import Shape
+from polylect.dialects.acp.frames.own_meta import own_meta, read_own
 from polylect.dialects.acp.host.tool_calls import Call
 from polylect.dialects.acp.versions import CANCELLED
 from polylect.dialects.host_base import Refusal
-from polylect.dialects.lenient import Object, inner, objects, text, words
+from polylect.dialects.lenient import Object, inner, objects, text, whole, words
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Option
 from polylect.vocab.events import Ask, AskClosed
@@ -58,15 +59,19 @@ class PendingAsks:
         """The id of the ask for a request: that of the request, unless an open ask has it."""
         return new_id() if str(request) in self._pending else str(request)
 
-    def answer(self, answer: Answer) -> AskClosed:
-        """Answers a request. Raises Refusal for an answer that cannot be expressed, and leaves the question open."""
+    def answer(self, answer: Answer, *, ours: bool) -> AskClosed:
+        """Answers a request. Raises Refusal for an answer that cannot be expressed, and leaves the question open.
+
+        `ours`: the agent is polylect, which is told more than the wire has words for.
+        """
         pending = self._pending.get(answer.ask)
         if pending is None:
             raise Refusal(f"no ask {answer.ask!r} waits for an answer", "unknown_ask")
-        if answer.args is not None and answer.args != pending.ask.args:
+        if answer.args is not None and answer.args != pending.ask.args and not ours:
             raise Refusal("this wire has no word for other arguments: deny the call, and say what to do instead")
         if pending.ask.kind == "permission":
-            self._result(pending.request, _permission(pending.ask, answer))
+            own = own_meta(reason=answer.reason, args=answer.args, interrupt=answer.interrupt) if ours else None
+            self._result(pending.request, replace(_permission(pending.ask, answer), meta=own))
         else:
             self._result(pending.request, _elicitation(pending, answer))
         del self._pending[answer.ask]
@@ -132,7 +137,9 @@ def permission(ask: str, params: Object, call: Call) -> Ask:
     """The question whether a call may run."""
     options = tuple(_option(row) for row in objects(params, "options") if text(row, "optionId"))
     title = call.title or call.tool
-    return Ask(ask, call=call.id, name=call.tool, args=call.args, category=call.category, title=title, options=options)
+    own = read_own(params.get("_meta"))
+    question = Ask(ask, call=call.id, name=call.tool, args=call.args, category=call.category, title=title)
+    return _with_own(replace(question, options=options), own)
 
 
 def _option(row: Object) -> Option:
@@ -167,8 +174,14 @@ def elicitation(ask: str, params: Object) -> Ask | None:
         case "url":
             return Ask(ask, "url", call, title=title, args={"url": text(params, "url")})
         case "form":
-            return replace(_form(ask, inner(params, "requestedSchema")), title=title, call=call)
+            form = replace(_form(ask, inner(params, "requestedSchema")), title=title, call=call)
+            return _with_own(form, read_own(params.get("_meta")))
     return None
+
+
+def _with_own(ask: Ask, own: Object) -> Ask:
+    """The question with what polylect adds to it."""
+    return replace(ask, reason=text(own, "reason"), timeout_ms=whole(own, "timeout_ms"))
 
 
 def _form(ask: str, schema: Object) -> Ask:

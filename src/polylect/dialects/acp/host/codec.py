@@ -87,6 +87,7 @@ class HostSide(HostCodec):
         if self._known_agent is not None:
             self._connection.agent = AgentInfo(self._known_agent)
             self._sessions.main.opened("known", ours=self._connection.agent.ours)
+            self.carries_prompt_options = self._connection.agent.ours
             self._sessions.ready = True
             return []
         params = initialize(__version__, read=self._read_files, write=self._write_files, terminal=self._terminal)
@@ -231,6 +232,7 @@ class HostSide(HostCodec):
             if failure is not None:
                 raise CannotStart(f"the agent cannot be spoken to: {failure.message}")
             self._connection.agent = read_agent(result)
+            self.carries_prompt_options = self._connection.agent.ours
         except CannotStart as error:
             return self._sessions.cannot_start(Failure("unsupported_version", str(error), "host"))
         if self._connection.listening:
@@ -279,7 +281,7 @@ class HostSide(HostCodec):
             self._sessions.hold(id, lambda: self._message(_REQUESTS, message, message.method, params, line))
             return []
         agent = session.agent_of(id)
-        call, events = session.reader_of(id).calls.ask(fields)
+        call, events = session.reader_of(agent).calls.ask(fields)
         ask = permission(self._asks.name(message.id, self._env.new_id), params, call)
         return self._ask(Pending(message.id, ask), session, agent, events)
 
@@ -291,7 +293,7 @@ class HostSide(HostCodec):
             raise BadFrame(f"there is no mode {text(params, 'mode')!r}; there are form and url")
         schema, link = inner(params, "requestedSchema"), text(params, "elicitationId")
         agent = session.agent_of(id)
-        call = session.reader_of(id).calls.get(ask.call)
+        call = session.reader_of(agent).calls.get(ask.call)
         ask = replace(ask, name=call.tool) if call and not call.finished else replace(ask, call="")
         return self._ask(Pending(message.id, ask, schema, link), session, agent, [])
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from polylect.dialects.acp.frames import client
 from polylect.dialects.acp.frames.content import AnyBlock, Shape
+from polylect.dialects.acp.frames.own_meta import own_meta
 from polylect.dialects.acp.host.asks import PendingAsks
 from polylect.dialects.acp.host.connection import Connection
 from polylect.dialects.acp.host.encode import host_call_error, host_call_result
@@ -17,9 +18,9 @@ from polylect.dialects.acp.host.prompts import blocks
 from polylect.dialects.acp.host.session import Session, ended_by
 from polylect.dialects.acp.host.sessions import Sessions
 from polylect.dialects.acp.host.settings import Change, SetTitle
-from polylect.dialects.acp.host.usage import counted
+from polylect.dialects.acp.host.usage import our_usage
 from polylect.dialects.host_base import Refusal, accepted, inexpressible, refuse_to_agent
-from polylect.dialects.lenient import Object, inner, objects, text
+from polylect.dialects.lenient import Object, inner, objects, text, whole
 from polylect.vocab import commands as c
 from polylect.vocab import events as e
 from polylect.vocab.answers import ContextReport, Ledger, SessionCard, State
@@ -95,7 +96,7 @@ class CommandWriter:
 
     def _prompt_params(self, session: Session, prompt: c.Prompt) -> client.SendPrompt:
         agent = self._connection.agent
-        meta = {"polylect": {"turn": prompt.turn}} if agent.ours else None
+        meta = own_meta(turn=prompt.turn, **_options(prompt)) if agent.ours else None
         content = blocks(prompt.text, prompt.attachments, agent)
         return client.SendPrompt(session_id=session.id, prompt=content, meta=meta)
 
@@ -105,10 +106,12 @@ class CommandWriter:
         def answered(result: Object, failure: Failure | None) -> list[e.Event]:
             if failure is None:
                 return self.end_turn(session, ended_by(result, session, turn))
-            used = session.usage.spent(counted(inner(inner(result, "polylect"), "usage")))
+            own = inner(result, "polylect")
+            used, steps = our_usage(inner(own, "usage")), whole(own, "steps")
+            session.usage.spent(used)
             if failure.code == "cancelled" or turn in session.cancelled:
-                return self.end_turn(session, e.TurnEnded("cancelled", used, turn=turn))
-            return self.end_turn(session, e.TurnEnded("error", used, failure=failure, turn=turn))
+                return self.end_turn(session, e.TurnEnded("cancelled", used, steps, turn=turn))
+            return self.end_turn(session, e.TurnEnded("error", used, steps, failure, turn=turn))
 
         return answered
 
@@ -120,7 +123,7 @@ class CommandWriter:
 
     def _prompt(self, command: c.Prompt) -> list[e.Event]:
         session = self._session(command)
-        if not command.query:
+        if not command.query and not self._connection.agent.ours:
             raise Refusal("this wire has no word for a text that no model is asked about")
         prompt = session.queue.admit(command, self._connection.env.new_id)
         blocks(prompt.text, prompt.attachments, self._connection.agent)  # refused now, not when its time has come
@@ -137,12 +140,14 @@ class CommandWriter:
         return self._prompt(c.Prompt(turn, words, busy=command.busy, ref=command.ref, session=command.session))
 
     def _steer(self, command: c.Steer) -> list[e.Event]:
-        refuse_to_agent(command)
         session, agent = self._session(command), self._connection.agent
+        if not agent.ours:
+            refuse_to_agent(command)
         content = blocks(command.text, command.attachments, agent)
         message = e.UserMessage(command.text, "steer", command.attachments)
         if agent.steering:
-            meta = {"steering": {"idleBehavior": "promptRequired"}}
+            own = own_meta(when=command.when, idle=command.idle, to=command.to) if agent.ours else None
+            meta = {"steering": {"idleBehavior": "promptRequired"}, **(own or {})}
             params: Shape = client.Steering(session_id=session.id, prompt=content, meta=meta)
             method = _STEER
         elif agent.name == "goose":
@@ -161,7 +166,7 @@ class CommandWriter:
                     turn = self._connection.env.new_id()
                     return self._prompt(c.Prompt(turn, command.text, command.attachments, ref=command.ref))
                 failure = Failure("idle", "no turn is running that could be steered; send a prompt", "host")
-            echo = [] if failure or agent.ours or not session.turn else session.place([message])
+            echo = [] if failure or not session.turn else session.place([message])
             return [*echo, *_reply(command, None, failure)]
 
         self._connection.request(method, params, answered)
@@ -175,8 +180,8 @@ class CommandWriter:
             case "prompt":
                 dropped = session.queue.drop(command.target) if command.target else []
                 return [*accepted(command), *_cancelled(dropped, session)]
-            case "agent" if session.can_cancel(command.target):
-                self._connection.notify("session/cancel", client.OneSession(session_id=command.target))
+            case "agent" if child := session.cancellable(command.target):
+                self._connection.notify("session/cancel", client.OneSession(session_id=child))
                 return accepted(command)
             case what:
                 raise Refusal(f"this agent has no word for cancelling a {what}")
@@ -187,13 +192,15 @@ class CommandWriter:
         ended = _cancelled(dropped, session)
         if target and target not in running:
             return [*accepted(command), *ended]
-        closed = self._interrupt(session) if running or not session.completer.idle else []
+        keep = command.queued == "keep"
+        closed = self._interrupt(session, keep=keep) if running or not session.completer.idle else []
         return [*accepted(command), *closed, *ended]
 
-    def _interrupt(self, session: Session) -> list[e.Event]:
+    def _interrupt(self, session: Session, *, keep: bool = False) -> list[e.Event]:
         """Cancels the running turn: one notification, and every question of the session is answered."""
         if not session.cancelled.issuperset(session.queue.running) or not session.queue.running:
-            self._connection.notify("session/cancel", client.OneSession(session_id=session.id))
+            meta = own_meta(queued="keep") if keep and self._connection.agent.ours else None
+            self._connection.notify("session/cancel", client.OneSession(session_id=session.id, meta=meta))
         session.cancel()
         return [*self._asks.cancel(session.name)]
 
@@ -201,14 +208,15 @@ class CommandWriter:
 
     def _answer(self, command: c.Answer) -> list[e.Event]:
         ask = self._asks.get(command.ask)
-        closed = self._asks.answer(command)
+        ours = self._connection.agent.ours
+        closed = self._asks.answer(command, ours=ours)
         session = self._sessions.get(closed.session)
         events: list[e.Event] = [*accepted(command), closed]
         if ask and session and ask.kind == "permission" and ask.call:
             reader = session.reader_of(ask.agent)
             denied = None if command.verdict == "allow" else command.reason
             events += session.place(reader.calls.answered(ask.call, denied=denied), ask.agent)
-        if command.interrupt and command.verdict != "allow" and session:
+        if command.interrupt and command.verdict != "allow" and session and not ours:
             events += self._interrupt(session)
         return events
 
@@ -353,6 +361,13 @@ class CommandWriter:
         params = client.ListSessions(cwd=str(cwd) if cwd else None, cursor=cursor or None)
         self._connection.request("session/list", params, answered)
         return []
+
+
+def _options(prompt: c.Prompt) -> dict[str, Any]:
+    """The fields of a prompt that only polylect reads, without those at their default."""
+    default = c.Prompt("", "")
+    names = ("busy", "query", "verbatim", "schema", "max_cost", "max_tokens")
+    return {name: value for name in names if (value := getattr(prompt, name)) != getattr(default, name)}
 
 
 def _card(row: Object) -> SessionCard:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from polylect.dialects.acp.host.content import attachment_of, block_image, block_text
+from polylect.dialects.acp.host.failures import OWNERS
 from polylect.dialects.acp.host.settings import Settings
 from polylect.dialects.acp.host.tool_calls import BadFrame, ToolCalls
 from polylect.dialects.acp.host.usage import SessionUsage, our_usage
@@ -271,16 +272,21 @@ def _plan_items(fields: Object) -> tuple[PlanItem, ...]:
 
 def turn_ended(fields: Object) -> e.TurnEnded:
     """The end of a turn that polylect began by itself, or of a prompt that never ran: `_meta.polylect.turn`."""
-    failure = inner(fields, "failure")
-    owner: Any = text(failure, "owner")
-    known = owner in ("host", "user", "provider", "tool", "engine")
-    retryable = failure.get("retryable") is True
     return e.TurnEnded(
         _REASONS.get(text(fields, "reason"), "end"),
         our_usage(inner(fields, "usage")),
-        failure=Failure(text(failure, "code"), text(failure, "message"), owner, retryable) if known else None,
+        whole(fields, "steps"),
+        read_failure(inner(fields, "failure")),
         turn=text(fields, "id"),
     )
+
+
+def read_failure(fields: Object) -> Failure | None:
+    """A failure in our own words; None if there is none."""
+    owner = OWNERS.get(text(fields, "owner"))
+    if owner is None:
+        return None
+    return Failure(text(fields, "code"), text(fields, "message"), owner, fields.get("retryable") is True)
 
 
 _KINDS: Mapping[str, Callable[[UpdateReader, Object], list[e.Event]]] = {

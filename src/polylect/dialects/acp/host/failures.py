@@ -14,7 +14,7 @@ from polylect.vocab.content import Failure, Owner
 from polylect.vocab.errors import fault_of_status
 from polylect.wire import jsonrpc
 
-_OWNERS: dict[str, Owner] = {name: name for name in get_args(Owner)}
+OWNERS: dict[str, Owner] = {name: name for name in get_args(Owner)}
 _CODES: dict[int, tuple[str, Owner]] = {
     NOT_FOUND: ("no_such_session", "host"),
     CANCELLED: ("cancelled", "host"),
@@ -30,7 +30,7 @@ def failure_of(error: jsonrpc.Error, agent: AgentInfo) -> Failure:
     data: Object = error.data if isinstance(error.data, dict) else {}
     own = inner(data, "polylect")
     message = _message(error, data)
-    if owner := _OWNERS.get(text(own, "owner")):
+    if owner := OWNERS.get(text(own, "owner")):
         sentence = text(data, "details") or error.message
         return Failure(text(own, "code") or "error", sentence, owner, own.get("retryable") is True)
     if error.code == AUTH_REQUIRED:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 from polylect.dialects.acp.frames import content as shapes
+from polylect.dialects.acp.frames.own_meta import own_meta
 from polylect.dialects.acp.host.handshake import AgentInfo
 from polylect.dialects.host_base import Refusal
 from polylect.vocab.content import Attachment, Document, File, Image, Link
@@ -18,7 +19,8 @@ def blocks(text: str, attachments: tuple[Attachment, ...], agent: AgentInfo) -> 
 def _block(attachment: Attachment, agent: AgentInfo) -> Iterator[shapes.AnyBlock]:
     match attachment:
         case File(path):
-            yield shapes.LinkBlock(uri=file_uri(path), name=path.rpartition("/")[2] or path)
+            meta = own_meta(file=path) if agent.ours else None
+            yield shapes.LinkBlock(uri=file_uri(path), name=path.rpartition("/")[2] or path, meta=meta)
         case Link(uri, name, media_type):
             yield shapes.LinkBlock(uri=uri, name=name or uri, mime_type=media_type or None)
         case Image(data="") | Document(text="", data=""):

@@ -7,18 +7,26 @@ that the host opened them with. Sub-agents are sessions of the wire, too: here t
 from collections.abc import Callable, Iterable
 from typing import Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from polylect.dialects.acp.host.content import block_text
-from polylect.dialects.acp.host.decode import STOP_REASONS, UpdateReader, UserText, block_of, turn_ended
+from polylect.dialects.acp.host.decode import (
+    STOP_REASONS,
+    UpdateReader,
+    UserText,
+    block_of,
+    read_failure,
+    turn_ended,
+)
 from polylect.dialects.acp.host.settings import Settings
 from polylect.dialects.acp.host.tool_calls import BadFrame
 from polylect.dialects.acp.host.usage import SessionUsage, our_usage
-from polylect.dialects.lenient import Object, inner, objects, text, whole
+from polylect.dialects.lenient import Object, amount, inner, objects, text, whole
 from polylect.dialects.prompt_queue import PromptQueue
 from polylect.vocab import events as e
 from polylect.vocab.commands import Prompt
-from polylect.vocab.content import Failure
+from polylect.vocab.content import Failure, Usage
 from polylect.vocab.grammar.complete import Completer
 
 _TURNLESS = (e.SettingChanged, e.ServerChanged, e.Ready, e.Reply, e.Settled)
@@ -55,16 +63,14 @@ class Session:
         """Whether the updates that come are of the past, and what is done with them."""
         self._new_id = new_id
         self.reader = UpdateReader(settings, self.usage)
-        self._children: dict[str, UpdateReader] = {}
-        """The readers of sub-agents, by the ids of their sessions."""
-        self._cancellable: set[str] = set()
-        """Sub-agents that can be cancelled by themselves."""
+        self._children: dict[str, _Child] = {}
+        """Sub-agents, by the ids of their sessions."""
         self._user = UserText()
         self._settled = True
 
     def opened(self, id: str, *, ours: bool) -> None:
         """The wire calls it so. `ours`: the agent is polylect, whose calls are complete when it announces them."""
-        self.id, self.reader.calls.at_once = id, ours
+        self.id, self.reader.calls.ours = id, ours
 
     def knows(self, id: str) -> bool:
         """Whether a session of the wire is this one, or one of its sub-agents."""
@@ -72,13 +78,15 @@ class Session:
 
     def agent_of(self, id: str) -> str:
         """The agent whose session of the wire has this id; the main agent has the empty id."""
-        return id if id in self._children else ""
+        return self._children[id].agent if id in self._children else ""
 
-    def reader_of(self, id: str) -> UpdateReader:
-        return self._children.get(id, self.reader)
+    def reader_of(self, agent: str) -> UpdateReader:
+        return next((child.reader for child in self._children.values() if child.agent == agent), self.reader)
 
-    def can_cancel(self, agent: str) -> bool:
-        return agent in self._cancellable
+    def cancellable(self, agent: str) -> str:
+        """The session of a sub-agent that can be cancelled by itself; empty if there is no such agent."""
+        children = self._children.items()
+        return next((id for id, child in children if child.agent == agent and child.cancellable), "")
 
     # Turns.
 
@@ -107,13 +115,19 @@ class Session:
     def cancel(self) -> None:
         """The host has cancelled the running turn."""
         self.cancelled.update(self.queue.running)
-        for reader in (self.reader, *self._children.values()):
+        for reader in (self.reader, *(child.reader for child in self._children.values())):
             reader.calls.cancelled = True
 
     def _turn_began(self, turn: str) -> None:
         self.turn, self._settled = turn, False
         self.reader.turn_began()
         self.usage.turn_began()
+
+    def add_child(self, id: str, agent: str = "") -> None:
+        """A session of the wire is a sub-agent of this one; without a name of its own it is known by that id."""
+        reader = UpdateReader(Settings({}), SessionUsage())
+        reader.calls.ours = self.reader.calls.ours
+        self._children[id] = _Child(agent or id, reader)
 
     # Updates.
 
@@ -130,7 +144,9 @@ class Session:
         agent = self.agent_of(id)
         if self.replay and not agent:
             return self._replayed(kind, update)
-        events = self.reader_of(id).read(update, idle=not (self.turn or agent))
+        if kind == "user_message_chunk" and not agent and self._is_echo(update):
+            return []
+        events = self.reader_of(agent).read(update, idle=not (self.turn or agent))
         if events is None:
             return None
         return [*self.place(events, agent), *(self._run_over(update) if kind == "session_info_update" else [])]
@@ -143,13 +159,18 @@ class Session:
             placed.append(replace(event, turn=turn, agent=event.agent or agent, session=self.name))
         return placed
 
+    def _is_echo(self, update: Object) -> bool:
+        """Whether a message of the user is the prompt of the running turn, which this end has reported already."""
+        prompt = self.queue.prompt(self.turn)
+        return prompt is not None and block_text(inner(update, "content")) == prompt.text
+
     def _own_turn(self, fields: Object) -> list[e.Event]:
         """polylect says that a turn begins or ends that no prompt of this client has begun."""
         turn = text(fields, "id")
         if text(fields, "state") == "started":
             self.queue.began(turn)
             self._turn_began(turn)
-            return self.place([e.TurnStarted(cause="engine")])
+            return self.place([e.TurnStarted("prompt" if text(fields, "cause") == "prompt" else "engine")])
         ended = turn_ended(fields)
         if turn == self.turn:
             ended = replace(ended, usage=self.usage.spent(ended.usage))
@@ -172,20 +193,21 @@ class Session:
         if child not in self._children:
             if text(state, "state") == "idle":
                 return []
-            self._children[child] = reader = UpdateReader(Settings({}), SessionUsage())
-            reader.calls.at_once = self.reader.calls.at_once
+            self.add_child(child, text(about, "id"))
             name = text(about, "name") or text(update, "title")
             task = text(about, "task") or text(update, "description")
+            parent, call = text(about, "parent") or self.agent_of(id), text(about, "call")
             background = about.get("background") is True
-            events.append(e.AgentStarted(self.agent_of(id), text(about, "call"), name, task, background, agent=child))
-        if isinstance(inner(update, "capabilities").get("cancel"), dict):
-            self._cancellable.add(child)
+            events.append(e.AgentStarted(parent, call, name, task, background, agent=self.agent_of(child)))
+        known = self._children[child]
+        known.cancellable |= isinstance(inner(update, "capabilities").get("cancel"), dict)
         if progress := inner(own, "progress"):
             words, used = text(progress, "text"), our_usage(inner(progress, "usage"))
-            events.append(e.AgentProgress(words, used, whole(progress, "calls"), agent=child))
+            events.append(e.AgentProgress(words, used, whole(progress, "calls"), agent=known.agent))
         if text(state, "state") == "idle":
-            events += self.place(self._children.pop(child).calls.close(), child)
-            events.append(_agent_ended(child, state, about))
+            del self._children[child]
+            events += self.place(known.reader.calls.close(), known.agent)
+            events.append(_agent_ended(known.agent, state))
         return self.place(events)
 
     def _session_message(self, id: str, update: Object) -> list[e.Event]:
@@ -240,18 +262,31 @@ class Session:
         return events if self.replay == "show" else []
 
 
+class _Child(Struct):
+    """A sub-agent: its id in events, its reader, and whether it can be cancelled by itself."""
+
+    agent: str
+    reader: UpdateReader
+    cancellable: bool = False
+
+
 def ended_by(result: Object, session: Session, turn: str) -> e.TurnEnded:
-    """The end of a turn by the answer to its prompt."""
+    """The end of a turn by the answer to its prompt. polylect adds its cost, its steps, and a failure."""
     reason = STOP_REASONS.get(text(result, "stopReason"), "end")
-    return e.TurnEnded(reason, session.usage.turn_ended(result), turn=turn)
+    own = inner(inner(result, "_meta"), "polylect")
+    used = session.usage.turn_ended(result)
+    if cost := amount(own, "cost"):
+        used = Usage(used.input, used.output, used.cache_read, used.cache_write, cost)
+    return e.TurnEnded(reason, used, whole(own, "steps"), read_failure(inner(own, "failure")), turn=turn)
 
 
-def _agent_ended(child: str, state: Object, about: Object) -> e.AgentEnded:
-    stop, error = text(state, "stopReason"), inner(state, "error")
-    ok = stop in ("", "end_turn") and not error if "ok" not in about else about.get("ok") is True
+def _agent_ended(agent: str, state: Object) -> e.AgentEnded:
+    stop, error, own = text(state, "stopReason"), inner(state, "error"), inner(inner(state, "_meta"), "polylect")
+    details = inner(inner(error, "data"), "polylect")
     failure = None
     if stop == "cancelled":
         failure = Failure("cancelled", "the agent was cancelled", "host")
     elif error or stop == "error":
-        failure = Failure("error", text(error, "message"), "engine")
-    return e.AgentEnded(ok, text(about, "summary"), failure, agent=child)
+        failure = read_failure({"code": "error", "owner": "engine", **details, "message": text(error, "message")})
+    ok = failure is None and own.get("failed") is not True and stop in ("", "end_turn")
+    return e.AgentEnded(ok, text(own, "summary"), failure, agent=agent)

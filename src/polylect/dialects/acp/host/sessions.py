@@ -85,7 +85,8 @@ class Sessions:
     def of(self, id: str) -> Session | None:
         """The session, or the parent session of the sub-agent, that the wire calls so; None while it is opened.
 
-        In the middle of a recording, and for agents that begin sessions by themselves, it is made here.
+        In the middle of a recording the first id is that of the main session. Any other id that was not announced is
+        taken for a sub-agent: there are several drafts of how these are announced.
         """
         for session in self:
             if session.knows(id):
@@ -95,9 +96,11 @@ class Sessions:
                 return session
         if self._opening:
             return None
-        session = self._make(Opening(name=id)) if self.main.id else self.main
-        session.opened(id, ours=self._connection.agent.ours)
-        return session
+        if self.main.id:
+            self.main.add_child(id)
+        else:
+            self.main.opened(id, ours=self._connection.agent.ours)
+        return self.main
 
     def hold(self, id: str, read: Held) -> None:
         self._held.append((id, read))

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from polylect.dialects.acp.host.content import call_images, call_output, has_diff
 from polylect.dialects.lenient import Object, inner, objects, text, whole
-from polylect.vocab.content import Category, Outcome
+from polylect.vocab.content import Category, Form, Outcome
 from polylect.vocab.events import Event, ToolCalled, ToolFinished, ToolOutput, ToolStarted
 
 _CATEGORIES: dict[str, Category] = {
@@ -23,6 +23,7 @@ _CATEGORIES: dict[str, Category] = {
 _KINDS = (*_CATEGORIES, "other")
 _OUR_CATEGORIES: dict[str, Category] = {name: name for name in ("info", "edit", "exec", "mcp")}
 _OUTCOMES: dict[str, Outcome] = {name: name for name in ("ok", "error", "denied", "cancelled", "skipped")}
+_FORMS: dict[str, Form] = {"diff": "diff", "image": "image"}
 _STATUSES = ("pending", "in_progress", "completed", "failed")
 UNSAID = "the agent did not say how it ended"
 
@@ -69,8 +70,8 @@ class ToolCalls:
     """The calls of one agent in one turn."""
 
     def __init__(self) -> None:
-        self.at_once = False
-        """Whether calls are complete when they are announced, as those of polylect are."""
+        self.ours = False
+        """Whether the agent is polylect, whose calls are complete when they are announced."""
         self.cancelled = False
         """Whether the host has cancelled the turn."""
         self._calls: dict[str, Call] = {}
@@ -141,7 +142,7 @@ class ToolCalls:
 
     def _advance(self, call: Call, meta: Object) -> list[Event]:
         """The events that follow from what is known now."""
-        if not (self.at_once or call.args or call.status != "pending" or call.called):
+        if not (self.ours or call.args or call.status != "pending" or call.called):
             return []
         events = self._announce(call)
         printed = _terminal_output(meta)
@@ -176,18 +177,12 @@ class ToolCalls:
     def _finish(self, call: Call, outcome: Outcome, reason: str) -> list[Event]:
         call.finished = True
         images = call_images(call.content)
-        output = call_output(call.content, call.raw_output)
-        finished = ToolFinished(
-            call.id,
-            call.tool,
-            output,
-            outcome,
-            "diff" if has_diff(call.content) else "image" if images and not output else "text",
-            reason,
-            _metadata(call),
-            images,
-        )
-        return [finished]
+        if self.ours:
+            output, form, metadata = _our_result(call)
+        else:
+            output, metadata = call_output(call.content, call.raw_output), _metadata(call)
+            form = "diff" if has_diff(call.content) else "image" if images and not output else "text"
+        return [ToolFinished(call.id, call.tool, output, outcome, form, reason, metadata, images)]
 
 
 def _merge(call: Call, fields: Object) -> None:
@@ -234,9 +229,15 @@ def _news(call: Call) -> list[Event]:
     return [ToolOutput(call.id, output[len(before) :])]
 
 
+def _our_result(call: Call) -> tuple[str, Form, dict[str, Any] | None]:
+    """The result of a call of polylect: `rawOutput` has the metadata, and the output where a diff is shown."""
+    raw = call.raw_output if isinstance(call.raw_output, dict) else {}
+    output = text(raw, "output") or call_output([item for item in call.content if text(item, "type") != "diff"], None)
+    metadata = {key: value for key, value in raw.items() if key != "output"}
+    return output, _FORMS.get(text(call.own, "form"), "text"), metadata or None
+
+
 def _metadata(call: Call) -> dict[str, Any] | None:
     """What a host may want to know of a result beside its text."""
-    if "metadata" in call.own:
-        return inner(call.own, "metadata") or None
     known = {"raw_output": call.raw_output, "locations": call.locations, "exit_code": call.own.get("exit_code")}
     return {key: value for key, value in known.items() if value not in (None, [])} or None
