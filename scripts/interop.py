@@ -14,7 +14,10 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "tests" / "interop"
 ALL_EXAMPLES = ("--hypothesis-profile", "full")
 PINNED_BY = "interop-constraints-"
-FROM_NPM = ("omp 13", "omp 18", "omp 18.3", "pi", "pi 0.87", "pi 1.5", "typescript")
+FROM_NPM = (
+    *("omp 13", "omp 18", "omp 18.3", "pi", "pi 0.87", "pi 1.5", "typescript"),
+    *("acp sdk", "acpx", "claude-acp", "codex-acp", "gemini", "goose", "kimi-code", "opencode", "qwen"),
+)
 
 sys.path.insert(0, str(ROOT))
 from bench import peers  # noqa: E402

