@@ -17,7 +17,7 @@ METHODS = (
 
 
 def test_a_message_is_one_line_of_json_without_raw_separators() -> None:
-    """Requirement 1 of docs/acp.md."""
+    """docs/acp.md, requirement 1."""
     agent, session = started()
     agent.say(TextDelta("a\nb\r\u2028\u2029\x85é\ud800", session=session))
     data = agent.codec.data_to_send()
@@ -41,7 +41,7 @@ def test_a_message_is_one_line_of_json_without_raw_separators() -> None:
     ],
 )
 def test_a_bad_line_is_answered_once_and_the_next_one_is_read(line: bytes, code: int) -> None:
-    """Requirement 3 of docs/acp.md."""
+    """docs/acp.md, requirement 3."""
     agent = Agent()
     [malformed] = agent.codec.receive(line + b"\n\n  \n")
     assert isinstance(malformed, MalformedCommand)
@@ -52,7 +52,7 @@ def test_a_bad_line_is_answered_once_and_the_next_one_is_read(line: bytes, code:
 
 
 def test_a_line_above_the_limit_is_refused_and_the_next_one_is_read() -> None:
-    """Requirement 52 of docs/acp.md."""
+    """docs/acp.md, requirement 52."""
     agent = Agent(max_line=1000)
     assert [type(command) for command in agent.codec.receive(b"x" * 1001 + b"\n")] == [MalformedCommand]
     [answer] = agent.read()
@@ -61,7 +61,7 @@ def test_a_line_above_the_limit_is_refused_and_the_next_one_is_read() -> None:
 
 
 def test_a_line_of_32_mib_passes() -> None:
-    """Requirement 52 of docs/acp.md."""
+    """docs/acp.md, requirement 52."""
     agent, session = started()
     text = "x" * (32 * 1024 * 1024 - 1000)
     [command] = agent.ask("session/prompt", prompt(session, text))
@@ -70,7 +70,7 @@ def test_a_line_of_32_mib_passes() -> None:
 
 @pytest.mark.parametrize("id", [0, 7, -1, "7", "6c0fa3ff-ad5f-4b9b-a9f8-9d4be0d0fd0a", "", 2**53])
 def test_an_id_is_echoed_as_it_came(id: Any) -> None:
-    """Requirement 4 of docs/acp.md."""
+    """docs/acp.md, requirement 4."""
     agent = Agent()
     agent.ask("initialize", {"protocolVersion": 1}, id=id)
     [answer] = agent.read()
@@ -79,7 +79,7 @@ def test_an_id_is_echoed_as_it_came(id: Any) -> None:
 
 
 def test_notifications_and_stray_answers_are_not_answered() -> None:
-    """Requirement 5 of docs/acp.md."""
+    """docs/acp.md, requirement 5."""
     agent, session = started()
     assert agent.notify("nonsense") == []
     assert agent.notify("_nonsense", {"a": 1}) == []
@@ -95,7 +95,7 @@ def test_notifications_and_stray_answers_are_not_answered() -> None:
 
 @pytest.mark.parametrize("method", ["nonsense", "_nonsense", "session/archive", "session/set_model", "logout"])
 def test_an_unknown_request_is_refused_at_once_also_in_a_turn(method: str) -> None:
-    """Requirement 6 of docs/acp.md."""
+    """docs/acp.md, requirement 6."""
     agent, session = started()
     agent.ask("session/prompt", prompt(session))
     assert agent.ask(method, {"sessionId": session}) == []
@@ -105,7 +105,7 @@ def test_an_unknown_request_is_refused_at_once_also_in_a_turn(method: str) -> No
 
 @pytest.mark.parametrize("version", [0, 1, 2, 99])
 def test_version_1_is_the_answer_to_any_version(version: int) -> None:
-    """Requirement 7 of docs/acp.md."""
+    """docs/acp.md, requirement 7."""
     agent = Agent()
     agent.ask("initialize", {"protocolVersion": version})
     [answer] = agent.read()
@@ -129,7 +129,7 @@ def test_initialize_needs_a_version(params: Any) -> None:
 
 
 def test_what_is_wrong_in_initialize_counts_as_absent() -> None:
-    """Requirement 44 of docs/acp.md: unknown keys and `_meta` are tolerated."""
+    """docs/acp.md, requirement 44: unknown keys and `_meta` are tolerated."""
     agent = Agent(auth=METHODS)
     wrong: Object = {"fs": 7, "terminal": "yes", "auth": {"terminal": 1}, "session": [], "_meta": {"x": 1}, "y": 2}
     agent.ask("initialize", {"protocolVersion": 1, "clientInfo": 7, "clientCapabilities": wrong, "z": 3, "_meta": 4})

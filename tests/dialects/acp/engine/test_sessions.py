@@ -53,7 +53,7 @@ def text_of(update: Object) -> str:
 
 
 def test_a_session_is_opened_with_its_folder_and_its_servers() -> None:
-    """Requirements 11, 14 and 15 of docs/acp.md."""
+    """docs/acp.md, requirements 11, 14 and 15."""
     agent = Agent()
     agent.initialize()
     servers = [
@@ -97,7 +97,7 @@ def test_a_session_is_opened_with_its_folder_and_its_servers() -> None:
     ],
 )
 def test_bad_params_of_a_session_are_refused(params: Any) -> None:
-    """Requirements 11 and 15 of docs/acp.md."""
+    """docs/acp.md, requirements 11 and 15."""
     agent = Agent()
     agent.initialize()
     assert agent.ask("session/new", params) == []
@@ -115,7 +115,7 @@ def test_null_servers_are_none() -> None:
 
 
 def test_no_update_comes_before_the_answer() -> None:
-    """Requirement 12 of docs/acp.md."""
+    """docs/acp.md, requirement 12."""
     agent = Agent()
     agent.initialize(ALL)
     [opening] = agent.ask("session/new", {"cwd": "/w", "mcpServers": []})
@@ -161,7 +161,7 @@ def test_what_the_client_offers_is_told_to_the_engine() -> None:
 @pytest.mark.parametrize("method", ["session/load", "session/resume", "session/fork"])
 @pytest.mark.parametrize(("failure", "code"), [(GONE, -32002), (IN_USE, -32603), (NO_KEY, -32000)])
 def test_a_session_that_cannot_be_opened(method: str, failure: Failure, code: int) -> None:
-    """Requirements 22 and 26 of docs/acp.md."""
+    """docs/acp.md, requirements 22 and 26."""
     agent = Agent()
     agent.initialize()
     [opening] = agent.ask(method, {"sessionId": "x", "cwd": "/w", "mcpServers": []})
@@ -174,7 +174,7 @@ def test_a_session_that_cannot_be_opened(method: str, failure: Failure, code: in
 
 
 def test_prompt_and_settings_of_an_unknown_session_are_refused() -> None:
-    """Requirement 22 of docs/acp.md."""
+    """docs/acp.md, requirement 22."""
     agent, _ = started()
     assert agent.ask("session/prompt", prompt("x")) == []
     assert agent.ask("session/set_mode", {"sessionId": "x", "modeId": "plan"}) == []
@@ -188,7 +188,7 @@ def test_prompt_and_settings_of_an_unknown_session_are_refused() -> None:
 
 
 def test_a_load_replays_everything_and_answers_last() -> None:
-    """Requirements 16 and 17 of docs/acp.md."""
+    """docs/acp.md, requirements 16 and 17."""
     agent = Agent()
     agent.initialize({**ALL, "_meta": {"terminal_output": True}})
     agent.open("session/load", {"sessionId": "old"}, messages=CONVERSATION, id=7)
@@ -230,7 +230,7 @@ def test_a_load_replays_everything_and_answers_last() -> None:
 
 
 def test_a_resume_writes_nothing_before_its_answer() -> None:
-    """Requirement 18 of docs/acp.md."""
+    """docs/acp.md, requirement 18."""
     agent = Agent()
     agent.initialize()
     [opening] = agent.ask("session/resume", {"sessionId": "old", "cwd": "/w"})
@@ -287,7 +287,7 @@ def test_sessions_are_apart() -> None:
 
 
 def test_a_list_has_pages_to_an_end() -> None:
-    """Requirement 20 of docs/acp.md."""
+    """docs/acp.md, requirement 20."""
     agent, _ = started()
     cards = tuple(SessionCard(f"s{number:03}", "/w", at=number // 2) for number in range(120))
     seen: list[str] = []
@@ -306,7 +306,7 @@ def test_a_list_has_pages_to_an_end() -> None:
 
 
 def test_a_list_of_nothing_is_empty() -> None:
-    """Requirement 20 of docs/acp.md."""
+    """docs/acp.md, requirement 20."""
     agent, _ = started()
     for params in (None, {}, {"cwd": None, "cursor": None}):
         [query] = agent.ask("session/list", params)
@@ -317,7 +317,7 @@ def test_a_list_of_nothing_is_empty() -> None:
 
 @pytest.mark.parametrize("cursor", ["", "x", "e30=", "WzEsIDJd", "é", 7])
 def test_a_bad_cursor_is_refused(cursor: Any) -> None:
-    """Requirement 20 of docs/acp.md."""
+    """docs/acp.md, requirement 20."""
     agent, _ = started()
     assert agent.ask("session/list", {"cursor": cursor}) == []
     assert [answer["error"]["code"] for answer in agent.read()] == [-32602]
@@ -337,7 +337,7 @@ def test_a_listed_session_has_a_title_and_a_date() -> None:
 
 @pytest.mark.parametrize("failure", [None, GONE])
 def test_what_is_not_there_can_be_closed_and_deleted(failure: Failure | None) -> None:
-    """Requirement 21 of docs/acp.md."""
+    """docs/acp.md, requirement 21."""
     agent, _ = started()
     assert agent.ask("session/close", {"sessionId": "x"}) == []
     [delete] = agent.ask("session/delete", {"sessionId": "x"})
@@ -354,7 +354,7 @@ def test_a_delete_that_fails_is_told() -> None:
 
 
 def test_a_close_answers_the_prompts_first() -> None:
-    """Requirement 23 of docs/acp.md."""
+    """docs/acp.md, requirement 23."""
     agent, session = started()
     agent.ask("session/prompt", prompt(session), id="p")
     agent.say(e.TurnStarted(turn="t1", session=session))
@@ -376,7 +376,7 @@ def test_a_close_answers_the_prompts_first() -> None:
 
 
 def test_an_open_session_is_closed_before_it_is_deleted() -> None:
-    """Requirement 21 of docs/acp.md."""
+    """docs/acp.md, requirement 21."""
     agent, session = started()
     [close] = agent.ask("session/delete", {"sessionId": session})
     assert close == c.CloseSession(session=session, ref=close.ref)
@@ -390,7 +390,7 @@ def test_an_open_session_is_closed_before_it_is_deleted() -> None:
 
 
 def test_a_request_that_opens_a_session_can_be_withdrawn() -> None:
-    """Requirement 38 of docs/acp.md."""
+    """docs/acp.md, requirement 38."""
     agent, _ = started()
     [opening] = agent.ask("session/new", {"cwd": "/w", "mcpServers": []}, id="n")
     assert agent.notify("$/cancel_request", {"requestId": "n"}) == [c.CloseSession(session=opening.session)]
@@ -402,7 +402,7 @@ def test_a_request_that_opens_a_session_can_be_withdrawn() -> None:
 
 
 def test_a_list_can_be_withdrawn_and_a_change_of_mode_gets_its_answer() -> None:
-    """Requirement 38 of docs/acp.md."""
+    """docs/acp.md, requirement 38."""
     agent, session = started()
     [query] = agent.ask("session/list", id="l")
     [configure] = agent.ask("session/set_mode", {"sessionId": session, "modeId": "plan"}, id="m")
@@ -430,7 +430,7 @@ def opened_with_models() -> tuple[Agent, str, Object]:
 
 
 def test_modes_and_models_are_options() -> None:
-    """Requirement 40 of docs/acp.md."""
+    """docs/acp.md, requirement 40."""
     _, _, result = opened_with_models()
     assert result["modes"]["currentModeId"] == "plan"
     assert options_of(result) == {"mode": "plan", "model": "other/small"}
@@ -440,7 +440,7 @@ def test_modes_and_models_are_options() -> None:
 
 
 def test_a_changed_option_is_answered_with_all_of_them() -> None:
-    """Requirement 40 of docs/acp.md."""
+    """docs/acp.md, requirement 40."""
     agent, session, _ = opened_with_models()
     [configure] = agent.ask("session/set_config_option", {"sessionId": session, "configId": "model", "value": "big"})
     assert configure == c.Configure({"model": "big"}, session=session, ref=configure.ref)
@@ -460,7 +460,7 @@ def test_a_changed_option_is_answered_with_all_of_them() -> None:
 
 @pytest.mark.parametrize("method", ["session/set_mode", "session/set_config_option"])
 def test_both_forms_of_the_mode_stay_equal(method: str) -> None:
-    """Requirement 40 of docs/acp.md."""
+    """docs/acp.md, requirement 40."""
     agent, session = started()
     params = {"sessionId": session, "modeId": "force", "configId": "mode", "value": "force"}
     [configure] = agent.ask(method, params)
@@ -477,14 +477,14 @@ def test_both_forms_of_the_mode_stay_equal(method: str) -> None:
     ("option", "value"), [("mode", "yolo"), ("model", "none"), ("mode", True), ("thought_level", "high"), ("x", "y")]
 )
 def test_a_wrong_value_changes_nothing(option: str, value: Any) -> None:
-    """Requirement 40 of docs/acp.md."""
+    """docs/acp.md, requirement 40."""
     agent, session = started()
     assert agent.ask("session/set_config_option", {"sessionId": session, "configId": option, "value": value}) == []
     assert [answer["error"]["code"] for answer in agent.read()] == [-32602]
 
 
 def test_a_setting_that_the_engine_refuses_is_refused() -> None:
-    """Requirement 40 of docs/acp.md."""
+    """docs/acp.md, requirement 40."""
     agent, session = started()
     [configure] = agent.ask("session/set_mode", {"sessionId": session, "modeId": "force"})
     agent.say(e.Reply(configure.ref, failure=Failure("bad_setting", "force is not allowed here", "host")))
@@ -503,7 +503,7 @@ def test_a_title_is_set_and_cleared() -> None:
 
 
 def test_logging_in_and_out() -> None:
-    """Requirement 51 of docs/acp.md."""
+    """docs/acp.md, requirement 51."""
     login = AuthMethod(id="login", name="Log in", type="terminal", args=["login"])
     agent = Agent(auth=(AuthMethod(id="key", name="Key"), login), logout=True)
     agent.initialize(ALL)

@@ -52,7 +52,7 @@ def test_our_own_host_names_the_turn_and_more() -> None:
 
 
 def test_links_and_resources_are_attached_and_mentioned() -> None:
-    """Requirement 24 of docs/acp.md."""
+    """docs/acp.md, requirement 24."""
     agent, session = started()
     link = {"type": "resource_link", "uri": "file:///w/ci.log", "name": "ci.log", "mimeType": "text/plain"}
     blocks = [
@@ -92,7 +92,7 @@ def test_links_and_resources_are_attached_and_mentioned() -> None:
     ],
 )
 def test_a_block_that_is_not_offered_is_refused_at_once(block: Any) -> None:
-    """Requirement 24 of docs/acp.md."""
+    """docs/acp.md, requirement 24."""
     agent, session = started()
     assert agent.ask("session/prompt", {"sessionId": session, "prompt": [block]}) == []
     assert [answer["error"]["code"] for answer in agent.read()] == [-32602]
@@ -119,7 +119,7 @@ def test_a_prompt_that_the_engine_refuses_is_answered() -> None:
 
 
 def test_everything_of_a_turn_comes_before_its_answer() -> None:
-    """Requirements 25, 27 and 41 of docs/acp.md."""
+    """docs/acp.md, requirements 25, 27 and 41."""
     agent, session = started(ALL)
     where: Any = {"turn": "t1", "session": session}
     send(agent, session)
@@ -202,7 +202,7 @@ def test_a_window_of_unknown_size_is_not_told() -> None:
     ],
 )
 def test_every_end_has_its_stop_reason(reason: Reason, expected: str) -> None:
-    """Requirement 26 of docs/acp.md."""
+    """docs/acp.md, requirement 26."""
     agent, session = started()
     send(agent, session)
     agent.say(e.TurnStarted(turn="t1", session=session), e.TurnEnded(reason, turn="t1", session=session))
@@ -211,7 +211,7 @@ def test_every_end_has_its_stop_reason(reason: Reason, expected: str) -> None:
 
 @pytest.mark.parametrize(("failure", "code"), [(AUTH, -32000), (BROKEN, -32603), (None, -32603)])
 def test_a_turn_that_failed_is_an_error(failure: Failure | None, code: int) -> None:
-    """Requirement 26 of docs/acp.md."""
+    """docs/acp.md, requirement 26."""
     agent, session = started()
     send(agent, session)
     agent.say(e.TurnStarted(turn="t1", session=session))
@@ -244,7 +244,7 @@ def test_a_turn_that_nobody_prompted_is_told_under_meta() -> None:
 
 
 def test_prompts_wait_in_line_and_each_is_answered_at_its_end() -> None:
-    """Requirement 39 of docs/acp.md."""
+    """docs/acp.md, requirement 39."""
     agent, session = started()
     assert [send(agent, session, turn).busy for turn in ("t1", "t2")] == ["queue", "queue"]
     assert agent.read() == []
@@ -273,7 +273,7 @@ def test_a_running_turn_gives_signs_of_life() -> None:
 
 
 def test_a_cancel_ends_calls_and_questions_and_the_answer_is_cancelled() -> None:
-    """Requirements 28, 35 and 36 of docs/acp.md."""
+    """docs/acp.md, requirements 28, 35 and 36."""
     agent, session = started(ALL)
     where: Any = {"turn": "t1", "session": session}
     send(agent, session)
@@ -294,7 +294,7 @@ def test_a_cancel_ends_calls_and_questions_and_the_answer_is_cancelled() -> None
 
 
 def test_a_cancelled_turn_never_ends_in_an_error() -> None:
-    """Requirement 35 of docs/acp.md."""
+    """docs/acp.md, requirement 35."""
     agent, session = started()
     send(agent, session)
     agent.say(e.TurnStarted(turn="t1", session=session))
@@ -304,7 +304,7 @@ def test_a_cancelled_turn_never_ends_in_an_error() -> None:
 
 
 def test_a_cancel_without_a_turn_changes_nothing() -> None:
-    """Requirement 35 of docs/acp.md."""
+    """docs/acp.md, requirement 35."""
     agent, session = started()
     assert agent.notify("session/cancel", {"sessionId": session}) == [c.Cancel(session=session)]
     send(agent, session)
@@ -319,7 +319,7 @@ def test_our_own_host_can_keep_the_prompts_that_wait() -> None:
 
 
 def test_a_prompt_that_is_withdrawn_is_cancelled_and_answered_once() -> None:
-    """Requirement 38 of docs/acp.md."""
+    """docs/acp.md, requirement 38."""
     agent, session = started()
     send(agent, session)
     send(agent, session, "t2")
@@ -351,7 +351,7 @@ IDLE = Failure("idle", "no turn is running that could be steered; send a prompt"
 
 
 def test_a_message_for_the_running_turn() -> None:
-    """Requirement 48 of docs/acp.md."""
+    """docs/acp.md, requirement 48."""
     agent, session = started()
     send(agent, session)
     command = steer(agent, session)
@@ -361,7 +361,7 @@ def test_a_message_for_the_running_turn() -> None:
 
 
 def test_a_message_without_a_turn_starts_one_or_not() -> None:
-    """Requirement 48 of docs/acp.md."""
+    """docs/acp.md, requirement 48."""
     agent, session = started()
     command = steer(agent, session, {"steering": {"idleBehavior": "promptRequired"}})
     assert agent.say(e.Reply(command.ref, failure=IDLE)) == []
