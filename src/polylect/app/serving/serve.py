@@ -1,8 +1,7 @@
-"""Serves one conversation on stdin and stdout: bytes to commands, commands to the engine, events to bytes.
+"""Serves one conversation on stdin and stdout: opens its engine, and ends with the host, a signal or a failure.
 
-`startup/start.py` calls `load` and `run` after `ready`. Commands that arrive before the engine is open are stored and
-handled then; a cancel of them is answered at once. Every prompt gets its end, also if the engine cannot be opened (L1).
-What a codec's `send` returns is queued, never handled in place.
+`startup/start.py` calls `load` and `run` after `ready`. Commands and events pass through `Conversation`, bytes through
+`stdio`. Every prompt gets its end, also if the engine cannot be opened (L1).
 """
 
 import asyncio
@@ -10,36 +9,28 @@ import gc
 import logging
 import os
 import sys
-from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from polylect import plug
 from polylect.app.cli.terminal import print_error
 from polylect.app.serving import stdio
 from polylect.app.serving.assembly import Assembly
-from polylect.app.serving.further_sessions import FurtherSessions
+from polylect.app.serving.conversation import Conversation
 from polylect.app.serving.open_provider import keys
 from polylect.app.startup import secrets
 from polylect.app.startup.open_session import is_long, open_session
 from polylect.app.startup.packed import PackedImports
-from polylect.app.startup.start import ENDING_SIGNALS, Start, dialect_start, refusal_frame
-from polylect.dialects.base import EngineSide, Env
+from polylect.app.startup.start import ENDING_SIGNALS, Start, refusal_frame
 from polylect.engine.engine import Engine
 from polylect.sessions.library import FileLibrary
 from polylect.sessions.session import Session
-from polylect.system.clock_and_ids import new_id, now_ms
 from polylect.system.threads import run_in_thread
-from polylect.vocab.commands import Cancel, Command, Configure, Prompt, Quit
+from polylect.vocab.commands import Configure
 from polylect.vocab.content import Failure
 from polylect.vocab.errors import PolylectError
 from polylect.vocab.escape import escape_controls
-from polylect.vocab.events import Event, Failed, Reply, TurnEnded
-from polylect.wire.jsonl import MAX_LINE
-
-if TYPE_CHECKING:
-    from polylect.app.serving.stored_sessions import StoredSessions
 
 _PATIENCE = 10.0
 """Seconds that a host which has closed our input may read nothing before the engine ends."""
@@ -59,43 +50,33 @@ def run(start: Start, packed: PackedImports) -> int:
     secrets.conceal(keys(start.values))
     _log_to_stderr(str(start.values.get("log_level", "")))
     with asyncio.Runner() as runner:
-        code = runner.run(_Conversation(start, packed).run())
+        code = runner.run(_StdioProcess(start, packed).run())
         sys.stderr.flush()
         os._exit(code)  # the runner would wait for tools and threads that ignore their end
 
 
-class _Conversation:
+class _StdioProcess:
     def __init__(self, start: Start, packed: PackedImports) -> None:
         self._start = start
         self._packed = packed
-        self._inbox: deque[Command] = deque()
-        self._end = asyncio.Event()
         self._signal = 0
-        self._early_commands: list[Command] | None = []
-        """Commands that came before the engine was opened; None afterwards."""
-        self._engine_ready = asyncio.Event()
-        self._further = FurtherSessions(start, self._emit, self._wait_writable)
-        wire = dialect_start(start.values)
-        self._several = bool(wire and wire.SEVERAL_SESSIONS)
-        """Whether this wire carries several sessions at once."""
-        self._has_first = wire is None or bool(wire.FIRST_SESSION)
-        """Whether the connection begins with a conversation."""
         self._assembly: Assembly | None = None
-        self._engine: Engine | StoredSessions
+        self._engine: Engine | None = None
         self._ready = not start.values.get("required_extensions")
         """Whether anything may be written: not before required extensions are loaded."""
         self._ready_frame = b""
 
     async def run(self) -> int:
         start = self._start
-        self._codec = _codec(start)
-        self._out = stdio.Outgoing(start.stdout, self._data_to_send, self._on_host_gone, self._codec.due)
+        self._out = stdio.Outgoing(start.stdout, self._data_to_send, self._on_host_gone, self._due)
+        self._conversation = conversation = Conversation(start, self._out.wake, self._out.wait_writable)
+        codec = conversation.codec
         asyncio.get_running_loop().add_reader(self._start.signals, self._on_signal)
         reading = asyncio.create_task(self._read())
-        ended = asyncio.create_task(self._end.wait())
+        ended = asyncio.create_task(conversation.ended.wait())
         try:
             if not await self._open_engine(ended):
-                return 128 + self._signal if self._signal else self._codec.exit_code
+                return 128 + self._signal if self._signal else codec.exit_code
             if not self._ready and not await self._wait_for_extensions(ended):
                 return 128 + self._signal
         except PolylectError as error:
@@ -109,30 +90,15 @@ class _Conversation:
         unread = asyncio.create_task(self._host_stalled(reading))
         await asyncio.wait([reading, ended, unread], return_when=asyncio.FIRST_COMPLETED)
         failed = self._reading_failed(reading)
-        if not failed and not self._end.is_set():
-            finished = asyncio.create_task(self._settled())
+        if not failed and not conversation.ended.is_set():
+            finished = asyncio.create_task(conversation.settled())
             await asyncio.wait([finished, ended, unread], return_when=asyncio.FIRST_COMPLETED)
-        await self._further.close()
-        await self._engine.close()
+        await conversation.close()
         if self._assembly:
             await self._assembly.close()
         await self._out.drain(1.0 if self._signal else 0.0 if unread.done() else _PATIENCE)
         self._packed.wait_until_made()
-        return 128 + self._signal if self._signal else failed or self._unread_exit_code() or self._codec.exit_code
-
-    @property
-    def _session(self) -> str:
-        """The id of the first conversation, which may have gone on in another session."""
-        if self._early_commands is None and isinstance(self._engine, Engine):
-            return self._engine.agent.session.id
-        return self._start.session
-
-    async def _settled(self) -> None:
-        await self._engine.settled()
-        await self._further.settled()
-
-    async def _wait_writable(self) -> None:
-        await self._out.wait_writable()
+        return 128 + self._signal if self._signal else failed or self._unread_exit_code() or codec.exit_code
 
     async def _host_stalled(self, reading: asyncio.Task[None]) -> None:
         """Returns when the host has closed our input and reads nothing for `_PATIENCE` seconds."""
@@ -159,15 +125,12 @@ class _Conversation:
 
     async def _open_engine(self, ended: asyncio.Task[Literal[True]]) -> bool:
         """Opens the engine of the first conversation, if there is one. False if the end came first."""
-        if not self._has_first:
-            from polylect.app.serving.stored_sessions import StoredSessions  # other wires do without
-
-            self._engine = StoredSessions(self._start, self._further, self._emit)
+        if not self._conversation.has_first:
             return True
         if (opened := await self._open_session(ended)) is None:
             return False
         self._assembly = assembly = Assembly(self._start, self._out.wait_writable, self._out.full)
-        self._engine = Engine(lambda callbacks: assembly.agent(callbacks, *opened), self._emit)
+        self._engine = Engine(lambda callbacks: assembly.agent(callbacks, *opened), self._conversation.emit)
         return True
 
     async def _open_session(self, ended: asyncio.Task[Literal[True]]) -> tuple[Session, FileLibrary | None] | None:
@@ -179,24 +142,15 @@ class _Conversation:
         return loading.result() if loading.done() else None
 
     def _begin(self) -> None:
-        if self._assembly and isinstance(self._engine, Engine):
+        if self._assembly and self._engine:
             self._assembly.begin(self._engine)
-        early, self._early_commands = self._early_commands or [], None
-        for command in early:
-            self._engine.handle(command)
-        self._engine_ready.set()
+        self._conversation.begin(self._engine)
 
     async def _report_start_error(self, why: str) -> int:
         """Reports why the engine cannot be opened. If `ready` was written, every prompt so far gets its `TurnEnded`."""
         print_error(why)
         if self._ready:
-            failure = Failure("start", why, "user")
-            prompts = [command for command in self._early_commands or () if isinstance(command, Prompt)]
-            for prompt in prompts:
-                self._reply(prompt)
-                self._emit(TurnEnded("error", failure=failure, turn=prompt.turn))
-            if not prompts:
-                self._emit(Failed(failure))
+            self._conversation.fail(Failure("start", why, "user"))
             await self._out.drain(1.0)
             return 1
         with suppress(OSError):
@@ -209,6 +163,7 @@ class _Conversation:
         Returns False if the end came first. Raises StartError. In both cases the engine is closed.
         """
         assert self._assembly
+        assert self._engine
         loading = asyncio.create_task(self._assembly.required())
         await asyncio.wait([loading, ended], return_when=asyncio.FIRST_COMPLETED)
         if loading.done() and not loading.exception():
@@ -225,77 +180,30 @@ class _Conversation:
         if not self._ready:
             return b""
         ready_frame, self._ready_frame = self._ready_frame, b""
-        return ready_frame + self._codec.data_to_send()
+        return ready_frame + self._conversation.codec.data_to_send()
 
-    # Commands from the host.
+    def _due(self) -> int | None:
+        return self._conversation.codec.due()
 
     async def _read(self) -> None:
+        conversation = self._conversation
         one_shot = self._start.values.get("input_format") == "text"
         if one_shot:
-            await self._engine_ready.wait()
-        self._handle_all(self._codec.start())
+            await conversation.opened.wait()
+        conversation.handle_all(conversation.codec.start())
         if not one_shot:
-            await stdio.read(self._start.stdin, self._receive, self._out.wait_writable)
-        self._handle_all(self._codec.receive_eof())
-        await self._engine_ready.wait()
-        stop = self._start.values.get("on_eof") == "stop"
-        self._engine.input_closed(stop=stop)
-        self._further.input_closed(stop=stop)
-
-    def _receive(self, data: bytes) -> None:
-        self._handle_all(self._codec.receive(data))
-
-    def _handle_all(self, commands: list[Command]) -> None:
-        for command in commands:
-            if isinstance(command, Quit):
-                return self._end.set()
-            self._handle(command)
-        self._out.wake()
-
-    def _handle(self, command: Command) -> None:
-        if self._several and command.session and command.session != self._session:
-            self._further.handle(command)
-        elif self._early_commands is None:
-            self._engine.handle(command)
-        elif isinstance(command, Cancel) and command.what == "turn":
-            self._cancel_early(command)
-        else:
-            self._early_commands.append(command)
-
-    def _cancel_early(self, command: Cancel) -> None:
-        """Cancels prompts that wait for the engine."""
-        waiting, self._early_commands = self._early_commands or [], []
-        for one in waiting:
-            if isinstance(one, Prompt) and command.queued == "drop":
-                self._reply(one)
-                self._emit(TurnEnded("cancelled", turn=one.turn))
-            else:
-                self._early_commands.append(one)
-        self._reply(command)
-
-    # Events to the host.
-
-    def _reply(self, command: Command) -> None:
-        if command.ref:
-            self._emit(Reply(command.ref))
-
-    def _emit(self, event: Event) -> None:
-        if follows := self._codec.send(event):
-            self._inbox.extend(follows)
-            asyncio.get_running_loop().call_soon(self._handle_inbox)
-        self._out.wake()
-
-    def _handle_inbox(self) -> None:
-        while self._inbox:
-            self._handle(self._inbox.popleft())
+            await stdio.read(self._start.stdin, conversation.receive, self._out.wait_writable)
+        conversation.handle_all(conversation.codec.receive_eof())
+        await conversation.opened.wait()
+        conversation.input_closed(stop=self._start.values.get("on_eof") == "stop")
 
     def _end_force(self) -> None:
         """The time that the launcher gave for working without questions is over."""
-        self._handle(Configure({"mode": "default"}))
+        self._conversation.handle(Configure({"mode": "default"}))
 
     def _on_host_gone(self) -> None:
         _log.info("the host has closed its end: stopping")
-        self._end.set()
+        self._conversation.ended.set()
 
     def _warm_up(self) -> None:
         """Loads what the first request needs, while the host is idle, and makes the pack of later starts."""
@@ -310,30 +218,7 @@ class _Conversation:
         for number in os.read(self._start.signals, 64):
             if number in ENDING_SIGNALS:
                 self._signal = number
-                self._end.set()
-
-
-def _codec(start: Start) -> EngineSide:
-    values, limit = start.values, start.values.get("max_line")
-    max_line = limit if isinstance(limit, int) and limit else MAX_LINE
-    env = Env(now=now_ms, new_id=new_id)
-    if ours := dialect_start(values):
-        engine_side = plug.load(f"dialects.{values['dialect']}.engine", "codec").EngineSide
-        options = ours.codec_options(values, start.env, start.session)
-        codec: EngineSide = engine_side(Env(env.now, ours.new_id), max_line=max_line, **options)
-    else:
-        from polylect.dialects.jsonstream.engine.codec import EngineSide as JsonStream  # other wires do without: 4 ms
-
-        codec = JsonStream(
-            env,
-            version=str(values["protocol"]),
-            max_line=max_line,
-            path_grants=bool(values.get("path_grants")),
-            budget_grants=bool(values.get("budget_grants")),
-            announce_calls=bool(values.get("assistant") or values.get("announce_calls")),
-        )
-    codec.note_sent(start.ready_frame)
-    return codec
+                self._conversation.ended.set()
 
 
 class _EscapingFormatter(logging.Formatter):
