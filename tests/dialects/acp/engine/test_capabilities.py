@@ -81,6 +81,19 @@ def test_work_for_the_client(call: Any, method: str, params: Object, result: Any
     assert agent.answer(request["id"], result) == [c.HostReply("h1", expected, session=where["session"])]
 
 
+def test_a_terminal_of_the_client_is_shown_in_its_call() -> None:
+    agent, where = running(ALL)
+    agent.say(e.ToolCalled("c1", "Bash", {"command": "make"}, **where))
+    agent.say(e.HostCall("h1", "create_terminal", {"command": "make", "call": "c1"}, **where))
+    agent.read()
+    agent.answer(0, {"terminalId": "x"})
+    agent.say(e.ToolOutput("c1", "out", **where), e.ToolFinished("c1", "Bash", "out", **where))
+    shown, finished = agent.updates()
+    assert shown["content"] == [{"type": "terminal", "terminalId": "x"}]
+    assert "content" not in finished
+    assert finished["rawOutput"] == {"output": "out"}
+
+
 @pytest.mark.parametrize(
     ("capabilities", "refused"),
     [
@@ -299,6 +312,17 @@ def test_a_sub_agent_in_the_background_goes_on_after_the_turn() -> None:
     agent.say(e.TextDelta("still", agent="k", session=where["session"]))
     [message] = agent.read()
     assert message["params"]["sessionId"] != where["session"]
+
+
+def test_output_of_the_calls_of_a_sub_agent_is_not_forgotten() -> None:
+    agent, where = running(SUBAGENTS, unstable=True)
+    child = {**where, "agent": "k"}
+    agent.say(e.AgentStarted(agent="k", **where), e.ToolCalled("k1", "Bash", {}, **child))
+    agent.say(e.ToolOutput("k1", "one\n", **child), e.ToolOutput("k1", "two\n", **child))
+    agent.read()
+    agent.clock = 250
+    [update] = agent.updates()
+    assert update["content"][0]["content"]["text"] == "one\ntwo\n"
 
 
 def test_a_sub_agent_is_one_call_elsewhere() -> None:

@@ -59,7 +59,7 @@ def read_client(params: dict[str, Any]) -> Client:
         compactions=_is_object(offered, "session", "compaction"),
         subagents=_is_object(offered, "subagents"),
         own=name == "polylect",
-        output=_value(offered, "_meta", "terminal_output") is True,
+        output=name == "polylect" or _value(offered, "_meta", "terminal_output") is True,
     )
 
 

@@ -65,11 +65,11 @@ class EngineSide(LineCodec[Command]):
     def _send(self, event: e.Event, session: Session) -> list[Command]:
         match event:
             case e.Ask():
-                return self._asks.ask(event, session.id, session.agents.writer(event))
+                return self._asks.ask(event, session.id, session.agents.announce(event))
             case e.AskClosed(ask):
                 self._asks.close(session.id, ask)
             case e.HostCall():
-                return self._host_calls.call(event, session.id)
+                return self._host_calls.call(event, session.id, session.agents.writer(event.agent))
             case e.HostCallEnded(call):
                 self._host_calls.close(session.id, call)
             case e.TurnStarted(agent=""):
@@ -94,8 +94,7 @@ class EngineSide(LineCodec[Command]):
         return session
 
     def data_to_send(self) -> bytes:
-        for session in self._sessions.values():
-            session.writer.send_delayed()
+        self._connection.delayed.send()
         out = self._connection.out
         data = b"".join(out)
         out.clear()
@@ -103,8 +102,7 @@ class EngineSide(LineCodec[Command]):
 
     def due(self) -> int | None:
         """Milliseconds until output of calls that was held back is due; None if none was."""
-        times = [time for session in self._sessions.values() if (time := session.writer.due()) is not None]
-        return min(times, default=None)
+        return self._connection.delayed.due()
 
     def note_sent(self, data: bytes) -> list[Command]:
         """Note answers to the client that were written by other means; the requests follow by `receive`."""

@@ -12,6 +12,7 @@ from msgspec import UNSET
 
 from polylect.dialects import line_limit
 from polylect.dialects.acp.engine.client import Client
+from polylect.dialects.acp.engine.tool_calls import DelayedOutput
 from polylect.dialects.acp.versions import CANCELLED, MAX_FRAME
 from polylect.dialects.base import Env
 from polylect.vocab.commands import Command
@@ -66,6 +67,7 @@ class Connection:
         self.out: list[bytes] = []
         """Lines for the client."""
         self.client = Client()
+        self.delayed = DelayedOutput(env.now)
         self._open: dict[Id, ClientRequest] = {}
         """Requests of the client, by id. Of two with the same id, the last one."""
         self._responses: dict[int, OnResponse] = {}

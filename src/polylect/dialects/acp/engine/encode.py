@@ -24,7 +24,7 @@ from polylect.dialects.acp.engine.config_options import ConfigOptions
 from polylect.dialects.acp.engine.connection import UPDATE, Connection, update_line
 from polylect.dialects.acp.engine.tool_calls import OpenCall
 from polylect.dialects.acp.frames import updates
-from polylect.dialects.acp.frames.content import TextBlock
+from polylect.dialects.acp.frames.content import TerminalContent, TextBlock
 from polylect.dialects.acp.frames.own_meta import own_meta
 from polylect.dialects.acp.versions import MAX_FRAME
 from polylect.vocab import events as e
@@ -65,8 +65,6 @@ class SessionWriter:
         self._compaction = ""
         self._usage = (0, 0)
         self._cost: float | None = None
-        self._delayed: dict[str, OpenCall] = {}
-        """Calls with output that was not sent yet."""
 
     def release(self) -> None:
         """The client knows the session now: write what was held."""
@@ -139,14 +137,14 @@ class SessionWriter:
 
     def tool_output(self, event: e.ToolOutput) -> None:
         call, now = self.calls.get(event.call), self._connection.env.now()
-        if call is None:
+        if call is None or call.in_client:
             return
         if call.terminal:
             self._terminal_output(call, event.text)
         elif call.output(event.text, now, replace=event.replace):
             self.update(call.progress(now))
         else:
-            self._delayed[call.id] = call
+            self._connection.delayed.add(call, lambda: self.update(call.progress(self._connection.env.now())))
 
     def _terminal_output(self, call: OpenCall, text: str) -> None:
         call.fed = True
@@ -154,22 +152,18 @@ class SessionWriter:
             meta = {"terminal_output": {"terminal_id": call.id, "data": piece}}
             self.update(updates.ToolCallChanged(tool_call_id=call.id, meta=meta))
 
-    def send_delayed(self) -> None:
-        """Send output of calls that is due."""
-        now = self._connection.env.now()
-        for call in [call for call in self._delayed.values() if not call.due_in(now)]:
-            del self._delayed[call.id]
-            self.update(call.progress(now))
-
-    def due(self) -> int | None:
-        now = self._connection.env.now()
-        return min((call.due_in(now) for call in self._delayed.values()), default=None)
+    def show_terminal(self, call: str, terminal: str) -> None:
+        """A call runs in a terminal of the client: it is shown in the place of the output."""
+        if open_call := self.calls.get(call):
+            open_call.in_client, open_call.terminal = True, False
+            shown = TerminalContent(terminal_id=terminal)
+            self.update(updates.ToolCallChanged(tool_call_id=call, content=[shown]))
 
     def tool_finished(self, event: e.ToolFinished) -> None:
         if event.call not in self.calls:  # clients draw a call only after its first update
             self.tool_called(e.ToolCalled(event.call, event.name, category="info"))
         call = self.calls.pop(event.call)
-        self._delayed.pop(call.id, None)
+        self._connection.delayed.drop(call)
         if call.terminal and not call.fed:
             self._terminal_output(call, event.output)
         self.update(call.finished(event))
@@ -177,9 +171,9 @@ class SessionWriter:
     def abandon_calls(self) -> None:
         """The turn ends: nothing may be open after it."""
         for call in self.calls.values():
+            self._connection.delayed.drop(call)
             self.update(call.abandoned())
         self.calls.clear()
-        self._delayed.clear()
 
     def alive(self, event: e.Alive) -> None:
         """An update that changes nothing, so that the client sees that the turn runs."""

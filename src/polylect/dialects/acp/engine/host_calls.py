@@ -3,6 +3,7 @@
     HostCall("read_text_file", {"path", "line", "limit"})  ->  fs/read_text_file  ->  HostReply({"content"})
     HostCall("create_terminal", {"command", ...})          ->  terminal/create    ->  HostReply({"terminal"})
 
+A terminal that is created for a call (`call`, its id) is shown in the place of that call's output.
 Nothing is asked of a client that has not offered it. A call that the engine no longer waits for is withdrawn; what
 the client says to it later is ignored. The codec is the caller.
 """
@@ -14,6 +15,7 @@ import msgspec
 
 from polylect.dialects.acp.engine.client import Client
 from polylect.dialects.acp.engine.connection import Connection
+from polylect.dialects.acp.engine.encode import SessionWriter
 from polylect.dialects.acp.frames import agent
 from polylect.dialects.acp.frames.client import NameValue
 from polylect.vocab.commands import Command, HostReply
@@ -31,7 +33,8 @@ class HostCalls:
         self._open: dict[tuple[str, str], tuple[int, str]] = {}
         """By session and call: the id of our request, and the turn."""
 
-    def call(self, event: HostCall, session: str) -> list[Command]:
+    def call(self, event: HostCall, session: str, writer: SessionWriter) -> list[Command]:
+        """Ask the client. `session` is the one that the reply is for, `writer` that of the agent that asks."""
         method = _METHODS.get(event.method)
         if method is None or not method.offered(self._connection.client):
             why = f"the client does not offer {event.method}"
@@ -43,7 +46,10 @@ class HostCalls:
 
         def answered(response: Response) -> list[Command]:
             self._open.pop((session, event.call), None)
-            return [_reply(event.call, method, response, session)]
+            reply = _reply(event.call, method, response, session)
+            if method is _METHODS["create_terminal"] and not reply.error:
+                writer.show_terminal(str(event.params.get("call", "")), reply.result["terminal"])
+            return [reply]
 
         self._open[session, event.call] = self._connection.request(method.name, params, answered), event.turn
         return []
@@ -105,20 +111,24 @@ def _terminal(session: str, params: Object) -> object:
     return agent.OneTerminal(session_id=session, terminal_id=params["terminal"])
 
 
-def _content(result: Object) -> Object:
-    if not isinstance(result["content"], str):
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
         raise TypeError
-    return {"content": result["content"]}
+    return value
+
+
+def _content(result: Object) -> Object:
+    return {"content": _text(result["content"])}
 
 
 def _created(result: Object) -> Object:
-    return {"terminal": result["terminalId"]}
+    return {"terminal": _text(result["terminalId"])}
 
 
 def _output(result: Object) -> Object:
     status = result.get("exitStatus")
     return {
-        "output": result["output"],
+        "output": _text(result["output"]),
         "truncated": result.get("truncated") is True,
         "running": not isinstance(status, dict),
         **_exit(status if isinstance(status, dict) else {}),

@@ -327,7 +327,7 @@ class Requests:
     def _forget(self, session: Session) -> None:
         self._asks.close_all(session.id)
         self._host_calls.close_all(session.id)
-        session.end_prompts()
+        session.end()
         if self.sessions.get(session.id) is session:
             del self.sessions[session.id]
 

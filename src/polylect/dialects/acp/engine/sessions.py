@@ -80,8 +80,10 @@ class Session:
         else:
             prompt.request.answer(_ended(event))
 
-    def end_prompts(self) -> None:
-        """Answer all open prompts as cancelled: the session is gone."""
+    def end(self) -> None:
+        """The session is closed: end what is open, and answer all prompts as cancelled."""
+        self.agents.end()
+        self.writer.abandon_calls()
         for turn in list(self.prompts):
             self.turn_ended(TurnEnded("cancelled", turn=turn))
 

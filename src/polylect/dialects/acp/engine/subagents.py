@@ -14,6 +14,7 @@ from polylect.dialects.acp.engine.encode import SessionWriter
 from polylect.dialects.acp.frames.own_meta import own_meta
 from polylect.dialects.acp.frames.updates import State, SubagentChanged
 from polylect.vocab import events as e
+from polylect.vocab.content import Failure
 from polylect.wire.jsonrpc import INTERNAL_ERROR, Error
 
 
@@ -53,10 +54,14 @@ class Subagents:
         else:
             self._write_progress(event, agent)
 
-    def writer(self, ask: e.Ask) -> SessionWriter:
-        """The writer of the session that asks, where the call that is asked for is shown."""
-        agent = self._agents.get(ask.agent)
-        writer = (agent and agent.writer) or self._main
+    def writer(self, id: str) -> SessionWriter:
+        """The writer for an agent; the empty id is the main one."""
+        agent = self._agents.get(id)
+        return (agent and agent.writer) or self._main
+
+    def announce(self, ask: e.Ask) -> SessionWriter:
+        """Returns the writer for the agent that asks, after the call that is asked for is shown."""
+        agent, writer = self._agents.get(ask.agent), self.writer(ask.agent)
         if ask.call and ask.call not in writer.calls:
             event = e.ToolCalled(ask.call, ask.name, ask.args, ask.category, ask.title)
             writer.tool_called(event, agent.fields if agent and not agent.writer else None)
@@ -67,9 +72,13 @@ class Subagents:
         agents = self._agents.items()
         return next((id for id, agent in agents if agent.writer and agent.writer.id == session), "")
 
+    def end(self) -> None:
+        """The session ends, and all of them with it."""
+        for id in list(self._agents):
+            self.write(e.AgentEnded(False, failure=Failure("cancelled", "The session was closed", "host"), agent=id))
+
     def _started(self, event: e.AgentStarted) -> None:
-        above = self._agents.get(event.parent)
-        parent = (above and above.writer) or self._main
+        parent = self.writer(event.parent)
         if not self._connection.client.subagents:
             self._agents[event.agent] = _Agent(event, parent, None)
             return

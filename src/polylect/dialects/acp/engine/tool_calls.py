@@ -10,6 +10,7 @@ Clients decide by the kind what they approve without a question, so nothing that
 """
 
 import posixpath
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -64,14 +65,16 @@ class OpenCall:
 
     Attributes:
         id: Its id.
-        terminal: Whether its output is shown as a terminal.
+        terminal: Whether its output is shown as a terminal that we feed.
         fed: Whether that terminal has got output.
+        in_client: Whether it runs in a terminal of the client, which shows the output itself.
     """
 
     def __init__(self, id: str, *, terminal: bool, shows_diff: bool) -> None:
         self.id = id
         self.terminal = terminal
         self.fed = False
+        self.in_client = False
         self._shows_diff = shows_diff
         self._output = ""
         self._sent_at: int | None = None
@@ -93,7 +96,7 @@ class OpenCall:
     def finished(self, event: e.ToolFinished) -> ToolCallChanged:
         """The last update. A diff or a terminal that is shown stays, unless the call has failed."""
         ok, metadata = event.outcome == "ok", event.metadata or {}
-        keeps = self.terminal or (self._shows_diff and ok)
+        keeps = self.terminal or self.in_client or (self._shows_diff and ok)
         raw: Any = {"output": event.output, **metadata} if keeps else metadata or UNSET
         words = "" if event.outcome in ("ok", "error") else event.outcome
         form = "" if event.form == "text" else event.form
@@ -108,9 +111,39 @@ class OpenCall:
 
     def abandoned(self) -> ToolCallChanged:
         """The last update of a call whose turn has ended without it."""
-        content: list[AnyContent] | UnsetType = UNSET if self.terminal else [_text("The call was cancelled.")]
+        stays = self.terminal or self.in_client
+        content: list[AnyContent] | UnsetType = UNSET if stays else [_text("The call was cancelled.")]
         meta = own_meta(outcome="cancelled")
         return ToolCallChanged(tool_call_id=self.id, status="failed", content=content, meta=meta)
+
+
+class DelayedOutput:
+    """Calls of all sessions with output that was not sent yet, and the functions that send it."""
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        self._now = now
+        self._calls: dict[OpenCall, Callable[[], None]] = {}
+
+    def add(self, call: OpenCall, send: Callable[[], None]) -> None:
+        self._calls[call] = send
+
+    def drop(self, call: OpenCall) -> None:
+        self._calls.pop(call, None)
+
+    def send(self) -> None:
+        """Send what is due."""
+        if not self._calls:
+            return
+        now = self._now()
+        for call in [call for call in self._calls if not call.due_in(now)]:
+            self._calls.pop(call)()
+
+    def due(self) -> int | None:
+        """Milliseconds until something is due; None if nothing waits."""
+        if not self._calls:
+            return None
+        now = self._now()
+        return min(call.due_in(now) for call in self._calls)
 
 
 def called(event: e.ToolCalled, cwd: str, agent: dict[str, Any] | None, *, terminal: bool) -> ToolCalled:
