@@ -87,7 +87,7 @@ def _numbers(version: str) -> list[int]:
 
 
 def _why_not(name: str, version: str) -> str:
-    """Why a version of a peer cannot be used; empty if it can. Only omp and pi are started; of others the tests tell."""
+    """Why a version of a peer cannot be used; empty if it can. Only omp and pi are started; tests tell of others."""
     pinned = PINS[name]
     PINS[name] = pinned._replace(version=version)
     try:

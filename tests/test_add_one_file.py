@@ -179,6 +179,7 @@ import os
 from polylect.app.startup.args import common, parse
 
 SEVERAL_SESSIONS = False
+FIRST_SESSION = True
 EXIT_CODES = ()
 _FLAGS = {**common(), "--plain": ("switch", "plain"), "--provider": ("text", "provider")}
 

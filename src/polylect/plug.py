@@ -55,4 +55,4 @@ def names(shelf: str, first: tuple[str, ...] = (), *, packages: bool = False) ->
 
 def dialects() -> tuple[str, ...]:
     """The names of all dialects, as messages list them."""
-    return names("dialects", ("native", "jsonstream", "omp", "claude"), packages=True)
+    return names("dialects", ("native", "jsonstream", "omp", "claude", "acp"), packages=True)

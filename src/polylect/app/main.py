@@ -207,6 +207,8 @@ def _open_closed_streams() -> None:
 def _command(words: list[str]) -> int:
     """Runs a subcommand: the module of its name in `app/cli/`."""
     name, rest = words[0], words[1:]
+    if name == "logout":
+        name, rest = "login", ["--remove", *rest]
     if name == "run":
         return _run(rest)
     from importlib import import_module

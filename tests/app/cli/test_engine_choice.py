@@ -37,7 +37,7 @@ def test_an_engine_is_a_name_or_a_command_line_with_its_wire(engine: str, dialec
             {},
             "nothing in 'my-engine --serve' tells which wire it speaks: add --dialect, one of",
         ),
-        ("my-engine", "acp", {}, "--dialect acp: choose one of native, jsonstream, omp, claude"),
+        ("my-engine", "lsp", {}, "--dialect lsp: choose one of native, jsonstream, omp, claude, acp"),
         ("my-engine", "omp:99", {}, "--dialect omp:99: the versions of omp are"),
         ("claude", "omp", {}, "--dialect goes with a command line; claude speaks claude"),
         ("x 'y", "omp", {}, "is no command line: No closing quotation"),

@@ -110,22 +110,22 @@ def test_a_session_is_closed_and_gone_on_with(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "words"),
+    ("fields", "words", "code"),
     [
-        ({"session": "two", "how": "resume"}, "two"),
-        ({"session": "../x", "how": "new"}, "bad session id"),
-        ({"session": "two", "how": "new", "cwd": "/no/such/folder"}, "there is no such folder"),
+        ({"session": "two", "how": "resume"}, "two", "no_such_session"),
+        ({"session": "../x", "how": "new"}, "bad session id", "session"),
+        ({"session": "two", "how": "new", "cwd": "/no/such/folder"}, "there is no such folder", "session"),
     ],
 )
 def test_a_session_that_cannot_be_opened_says_why_and_the_others_go_on(
-    place: Place, fields: dict[str, str], words: str
+    place: Place, fields: dict[str, str], words: str, code: str
 ) -> None:
     native = Native(place, ECHO)
     native.send(type="open_session", ref="o", **fields)
     native.send(type="prompt", turn="t1", text="early", session=fields["session"])
     failed = native.until(type="reply", ref="o")[-1]
     assert words in failed["failure"]["message"]
-    assert native.until(type="turn_ended")[-1]["failure"]["code"] == "session"
+    assert native.until(type="turn_ended")[-1]["failure"]["code"] == code
     native.send(type="prompt", turn="t2", text="hello")
     assert native.until(type="turn_ended")[-1]["reason"] == "end"
 

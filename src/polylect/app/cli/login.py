@@ -25,14 +25,10 @@ usage: polylect login [PROVIDER]    asks for the key of a model's service and st
 
 
 def main(words: list[str]) -> int:
-    return _run(_login, words)
-
-
-def logout(words: list[str]) -> int:
-    return _run(_logout, words)
-
-
-def _run(command: Command, words: list[str]) -> int:
+    """`--remove`, before any other word, is how `app/main.py` passes `polylect logout` on."""
+    remove = words[:1] == ["--remove"]
+    command: Command = _logout if remove else _login
+    words = words[1:] if remove else words
     env = dict(os.environ)
     if len(words) > 1 or any(word.startswith("-") for word in words):
         print(USAGE, file=sys.stderr)

@@ -5,7 +5,7 @@ begins as an agent of this wire, `engine` is the agent's end and `host` the clie
 spoken.
 """
 
-PROGRAMS = ("polylect-acp",)
+PROGRAMS = ()
 """Names of programs that speak this wire: polylect does when it is started under one of them."""
 SWITCHES = ("--acp",)
 """Flags that only this wire has: polylect speaks it when it is given one of them."""
