@@ -32,7 +32,6 @@ _IN_ANY_VERSION = (
     "AskClosed.reason=fine",
     "ToolStarted.pid",
     "Alive",
-    "ToolOutput.text=another\n",
     "ToolOutput.replace",
     "Ask.options",
     "ReplyEnded of an agent.usage.input",
