@@ -1,0 +1,120 @@
+"""Whatever a client sends, in whatever order, and whatever the engine does meanwhile."""
+
+import json
+from collections import Counter
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from conversations import CONVERSATIONS
+from dialects.acp.engine.agent import ALL, STATE, Agent
+from dialects.everything import EVENTS
+from polylect.dialects.acp.frames import client
+from polylect.vocab import commands as c
+from polylect.vocab import events as e
+from polylect.vocab.answers import SessionCard
+from polylect.vocab.content import Failure
+
+SESSION = "s"
+FAILURES = (None, None, None, Failure("no_such_session", "gone", "host"), Failure("x", "broken", "engine"))
+DATA = {"state": STATE, "sessions": (SessionCard("s", "/w"),), "models": (), "messages": ()}
+SPOKEN = [event for conversation in (*CONVERSATIONS.values(), EVENTS) for event in conversation]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 9) | st.sampled_from(["", "s", "x", "mode", "plan", "/w", "text"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["type", "text", "uri", "a"]), inner),
+    max_leaves=6,
+)
+VALUES = {
+    "sessionId": st.sampled_from([SESSION, "id-1", "x"]),
+    "cwd": st.sampled_from(["/w", "w"]),
+    "mcpServers": st.just([]) | JSON,
+    "prompt": st.just([{"type": "text", "text": "hi"}]) | JSON,
+    "modeId": st.sampled_from(["plan", "yolo"]),
+    "configId": st.sampled_from(["mode", "model", "x"]),
+    "value": st.sampled_from(["plan", "m", True]),
+    "methodId": st.just("key"),
+    "requestId": st.integers(0, 40),
+    "cursor": st.just("x"),
+    "_meta": JSON,
+}
+PARAMS = st.fixed_dictionaries({}, optional=VALUES) | JSON
+METHODS = [*client.REQUESTS, "$/cancel_request", "session/cancel", "nonsense"]
+CLIENT = st.tuples(st.sampled_from(["request", "notification"]), st.sampled_from(METHODS), PARAMS)
+ANSWER = st.tuples(st.just("answer"), st.integers(0, 4), JSON | st.just({"outcome": {"outcome": "cancelled"}}))
+ENGINE = st.tuples(st.just("event"), st.sampled_from(SPOKEN), st.sampled_from(["", SESSION, "id-1"]))
+REPLY = st.tuples(st.just("reply"), st.integers(0, 9), st.sampled_from(FAILURES))
+STEPS = st.lists(CLIENT | ANSWER | ENGINE | REPLY, max_size=40)
+
+
+class Run:
+    """An agent, the commands that wait for their replies, and how often each request was answered."""
+
+    def __init__(self, capabilities: Any) -> None:
+        self.agent = Agent(unstable=True)
+        self.agent.initialize(capabilities)
+        self.waiting: list[c.Command] = []
+        self.turns: list[c.Prompt] = []
+        self.sent = 0
+        self.answers: Counter[int] = Counter()
+
+    def step(self, step: tuple[Any, Any, Any]) -> None:
+        match step:
+            case "request", method, params:
+                self.told(self.agent.ask(method, params, id=1000 + self.sent))
+                self.sent += 1
+            case "notification", method, params:
+                self.told(self.agent.notify(method, params))
+            case "answer", id, result:
+                self.told(self.agent.answer(id, result))
+            case "event", event, session:
+                self.told(self.agent.say(replace(event, session=session)))
+            case "reply", place, failure if self.waiting:
+                self.reply(self.waiting.pop(place % len(self.waiting)), failure)
+        self.read()
+
+    def told(self, commands: list[c.Command]) -> None:
+        self.waiting += [command for command in commands if command.ref]
+        self.turns += [command for command in commands if isinstance(command, c.Prompt)]
+
+    def reply(self, command: c.Command, failure: Failure | None) -> None:
+        data = DATA.get(command.what) if isinstance(command, c.Query) else None
+        self.told(self.agent.say(e.Reply(command.ref, None if failure else data, failure, session=command.session)))
+
+    def read(self) -> None:
+        for message in self.agent.read():
+            if "method" not in message:
+                self.answers[message["id"]] += 1
+
+    def finish(self) -> None:
+        """The engine replies to everything, and every turn ends."""
+        while self.waiting:
+            self.reply(self.waiting.pop(0), None)
+        for prompt in self.turns:
+            self.agent.say(e.TurnEnded("end", turn=prompt.turn, session=prompt.session))
+        self.read()
+
+
+@given(steps=STEPS, capabilities=st.sampled_from([None, ALL, {**ALL, "subagents": {}}]))
+@settings(max_examples=200, deadline=None)
+def test_every_request_gets_one_answer_and_every_line_is_as_published(steps: list[Any], capabilities: Any) -> None:
+    """docs/acp.md, requirements 5, 38 and 44."""
+    run = Run(capabilities)
+    for step in steps:
+        run.step(step)
+    assert all(count == 1 for count in run.answers.values())
+    run.finish()
+    assert sorted(run.answers) == [1000 + number for number in range(run.sent)]
+    assert all(count == 1 for count in run.answers.values())
+
+
+@given(line=st.dictionaries(st.sampled_from(["jsonrpc", "id", "method", "params", "result", "error"]), JSON))
+@settings(max_examples=200, deadline=None)
+def test_any_object_is_data(line: dict[str, Any]) -> None:
+    """docs/acp.md, requirement 3."""
+    agent = Agent()
+    agent.initialize()
+    agent.codec.receive(json.dumps({"jsonrpc": "2.0", **line}).encode() + b"\n")
+    assert len(agent.codec.data_to_send().splitlines()) <= 1
+    assert agent.open()
