@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from conversations import CONVERSATIONS
-from dialects.acp.engine.agent import ALL, STATE, Agent
+from dialects.acp.engine.agent import ALL, STATE, Agent, prompt
 from dialects.everything import EVENTS
 from polylect.dialects.acp.frames import client
 from polylect.vocab import commands as c
@@ -39,21 +39,44 @@ VALUES = {
     "cursor": st.just("x"),
     "_meta": JSON,
 }
-PARAMS = st.fixed_dictionaries({}, optional=VALUES) | JSON
+LIKELY = ("sessionId", "cwd", "mcpServers", "prompt", "modeId", "configId", "value")
+PARAMS = st.one_of(
+    st.fixed_dictionaries({name: VALUES[name] for name in LIKELY}, optional={"_meta": JSON}),
+    st.fixed_dictionaries({}, optional=VALUES),
+    JSON,
+)
 METHODS = [*client.REQUESTS, "$/cancel_request", "session/cancel", "nonsense"]
+GOOD = st.sampled_from(
+    [
+        ("request", "session/prompt", prompt(SESSION, turn="")),
+        ("request", "session/prompt", prompt(SESSION, turn="t1")),
+        ("request", "_session/steering", prompt(SESSION)),
+        ("request", "session/new", {"cwd": "/w", "mcpServers": []}),
+        ("request", "session/load", {"sessionId": SESSION, "cwd": "/w", "mcpServers": []}),
+        ("request", "session/set_mode", {"sessionId": SESSION, "modeId": "plan"}),
+        ("request", "session/close", {"sessionId": SESSION}),
+        ("request", "session/delete", {"sessionId": SESSION}),
+        ("request", "session/list", {}),
+        ("notification", "session/cancel", {"sessionId": SESSION}),
+        ("notification", "$/cancel_request", {"requestId": 1000}),
+        ("notification", "$/cancel_request", {"requestId": 1001}),
+    ]
+)
 CLIENT = st.tuples(st.sampled_from(["request", "notification"]), st.sampled_from(METHODS), PARAMS)
 ANSWER = st.tuples(st.just("answer"), st.integers(0, 4), JSON | st.just({"outcome": {"outcome": "cancelled"}}))
 ENGINE = st.tuples(st.just("event"), st.sampled_from(SPOKEN), st.sampled_from(["", SESSION, "id-1"]))
 REPLY = st.tuples(st.just("reply"), st.integers(0, 9), st.sampled_from(FAILURES))
-STEPS = st.lists(CLIENT | ANSWER | ENGINE | REPLY, max_size=40)
+STEPS = st.lists(GOOD | CLIENT | ANSWER | ENGINE | REPLY, min_size=8, max_size=40)
 
 
 class Run:
-    """An agent, the commands that wait for their replies, and how often each request was answered."""
+    """An agent with an open session, the commands that wait for replies, and how often each request was answered."""
 
     def __init__(self, capabilities: Any) -> None:
         self.agent = Agent(unstable=True)
         self.agent.initialize(capabilities)
+        self.agent.open("session/load", {"sessionId": SESSION})
+        self.agent.read()
         self.waiting: list[c.Command] = []
         self.turns: list[c.Prompt] = []
         self.sent = 0
@@ -91,8 +114,8 @@ class Run:
         """The engine replies to everything, and every turn ends."""
         while self.waiting:
             self.reply(self.waiting.pop(0), None)
-        for prompt in self.turns:
-            self.agent.say(e.TurnEnded("end", turn=prompt.turn, session=prompt.session))
+        for turn in self.turns:
+            self.agent.say(e.TurnEnded("end", turn=turn.turn, session=turn.session))
         self.read()
 
 
