@@ -34,6 +34,7 @@ WISHES = {
     "mode": "how much may run without being asked for; see below",
     "session": "a name for the new session; see [Sessions](#sessions)",
     "resume": "the name or id of the session to go on with, or `latest`",
+    "login": "the id of a login that the agent offers; it is asked for before the session is opened",
     "session_dir": "the folder in which the engine keeps its sessions",
     "system_prompt": "instructions for the model",
     "max_turns": "how many model requests a turn may make",
@@ -74,7 +75,7 @@ def connect_table() -> Iterator[str]:
     for parameter in inspect.signature(connect).parameters.values():
         if parameter.kind is not parameter.VAR_KEYWORD:
             word = {"tools": "tools", "servers": "add_server"}.get(parameter.name, "prompt")
-            engines = _names(partial(can, word))
+            engines = _names(has_servers if parameter.name == "servers" else partial(can, word))
             yield _row(f"`{parameter.name}`", _default(parameter), texts[parameter.name], engines)
     for wish, text in WISHES.items():
         yield _row(f"`{wish}`", "", text, _names(partial(has_option, wish)))
@@ -125,11 +126,18 @@ def has_option(wish: str, engine: EngineSpec) -> bool:
     return wish in taken(engine)
 
 
+def has_servers(engine: EngineSpec) -> bool:
+    """Whether it can be told of MCP servers: when its session is opened, or later."""
+    return engine.dialect == "acp" or can("add_server", engine)
+
+
 def can(word: str, engine: EngineSpec) -> bool:
     """What `Agent.can` says of this engine."""
     options: dict[str, Any] = dict(engine.options)
     if engine.version:
         options["version"] = engine.version
+    if engine.known:
+        options |= {"known": engine.known, "mode_ids": engine.modes}
     return ProcessLink(["engine"], plug.load("dialects", engine.dialect).DIALECT, **options).can(word)
 
 

@@ -55,5 +55,5 @@ def test_attributes_that_an_object_gets_later_are_private() -> None:
 
 
 def test_every_option_has_a_row() -> None:
-    flags = {flag for engine in ENGINES.values() for flag in engine.flags}
+    flags = {flag for engine in ENGINES.values() for flag in (*engine.flags, *engine.over_wire)}
     assert flags - set(sdk_tables._NOT_WISHES) == set(sdk_tables.WISHES)

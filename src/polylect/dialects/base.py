@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from polylect import plug
 from polylect.vocab.commands import Command
+from polylect.vocab.content import Failure
 from polylect.vocab.events import Event
 
 In = TypeVar("In")
@@ -81,6 +82,20 @@ class HostSide(Codec[Event, Command], Protocol):
 
     def to_log(self) -> list[str]:
         """Lines for a log since the last call, for example about malformed events."""
+
+    @property
+    def start_failure(self) -> Failure | None:
+        """Why the engine cannot be used, on wires that say so before it is ready. The caller then ends it."""
+
+    @property
+    def known(self) -> Mapping[str, Any]:
+        """Options for a codec that is asked what this engine can do; only on wires whose engines tell that."""
+
+    def due(self) -> int | None:
+        """Milliseconds until `wake` has to be called; None if nothing waits for time to pass."""
+
+    def wake(self) -> list[Event]:
+        """Time has passed. Returns what follows from that."""
 
 
 class DialectPackage(Protocol):
@@ -159,5 +174,8 @@ class Dialect(Struct, frozen=True):
     """The longest line in bytes that either end writes."""
     shapes: dict[str, dict[str, Any]]
     """For each version, its frames by direction and name. `schemas/` is generated from these."""
+    opens_sessions: bool = False
+    """Whether the host side opens the session, and has the options `cwd`, `folders`, `how`, `session`, `servers`,
+    `mode`, `model` and `mode_ids` for that. Elsewhere the engine is told by flags, and by commands."""
     weak: tuple[str, ...] = ()
     """Commands that the wire carries in a weaker form, for example a steer that becomes a turn of its own."""

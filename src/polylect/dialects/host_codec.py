@@ -41,9 +41,20 @@ class HostCodec(LineCodec[e.Event]):
         self._rate_limit = RateLimit(env.now)
         self._log: list[str] = []
         self.successor: Successor = ""
+        self.start_failure: Failure | None = None
+
+    @property
+    def known(self) -> Mapping[str, Any]:
+        return {}
 
     def memory(self, *, new_session: bool) -> Mapping[str, Any]:
         return {}
+
+    def due(self) -> int | None:
+        return None
+
+    def wake(self) -> list[e.Event]:
+        return []
 
     def receive_eof(self) -> list[e.Event]:
         received = super().receive_eof()

@@ -8,6 +8,8 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from polylect import plug
 from polylect.dialects.base import Dialect
 from polylect.host import engine_registry
@@ -22,7 +24,8 @@ from polylect.host.process import Spawn, spawn
 from polylect.host.supervision.engine_supervisor import MakeLink
 from polylect.host.supervision.session_names import SessionNames
 from polylect.host.supervision.start_errors import StartErrors
-from polylect.system.search_paths import absolute_only
+from polylect.system.repository import project
+from polylect.system.search_paths import absolute_only, program_on
 from polylect.vocab.content import Server
 
 Value = TypeVar("Value")
@@ -52,10 +55,10 @@ def connect(
     """Returns an agent for an engine. `async with` starts the engine, and ends it on leaving.
 
     Args:
-        engine: A name (`polylect`, `claude`, `omp`, `pi`, `aionrs`, `wayland-core`), a command line as a list of words,
-            which needs a `dialect`, or a function that makes a link to an engine in this process.
-        dialect: The wire that the engine speaks: `native`, `jsonstream`, `omp` or `claude`. An engine that is known by
-            its name has one.
+        engine: A name (`polylect`, `claude`, `omp`, `pi`, `gemini` ...; `polylect engines` lists them), a command line
+            as a list of words, which needs a `dialect`, or a function that makes a link to an engine in this process.
+        dialect: The wire that the engine speaks: `native`, `jsonstream`, `omp`, `claude` or `acp`. An engine that is
+            known by its name has one.
         version: The version of that wire; without one, the version that the engine is known for.
         cwd: The folder in which the engine works.
         env: The environment of the engine, instead of this process's own.
@@ -78,7 +81,8 @@ def connect(
         tap: Is called with "in" or "out" and the bytes, for all that goes to the engine or comes from it.
         spawn: Starts the process, `spawn(argv, cwd, env)`, for an engine in a container or on another machine.
         **wishes: What the engine is told by flags when it starts: `model`, `provider`, `mode`, `resume`, `session`,
-            `system_prompt`, `max_turns`, `base_url`, `add_dir`, `script`, `config`, `deny`. None for a command line.
+            `system_prompt`, `max_turns`, `base_url`, `add_dir`, `script`, `config`, `deny`. A command line has its own
+            flags instead; with the dialect `acp` it takes `model`, `mode`, `resume`, `add_dir` and `login`.
 
     Raises:
         UnknownEngine: There is no engine of this name.
@@ -119,28 +123,15 @@ def connect(
     around: dict[str, Any] = {"cwd": os.fspath(cwd), "tap": tap, "spawn": spawn}
     environment = os.environ if env is None else env
     flags = [os.fspath(word) for word in args]
-    if not isinstance(engine, str):
-        if not dialect or wishes:
-            if wishes:
-                raise InvalidValue(f"a command line has its own flags: put {', '.join(wishes)} into it")
-            raise InvalidValue("name the wire of this command line: dialect='native', 'jsonstream', 'omp' or 'claude'")
-        around |= {"env": absolute_only(environment), **({"version": version} if version else {})}
-        words = [os.fspath(word) for word in engine]
-        wire, argv = _dialect(dialect, version), [_program(words[0]), *words[1:], *flags]
-        reported = engine_registry.reported_as_it_goes(dialect, argv)
-        around["start_errors"] = StartErrors(engine_registry.EXIT_CODES if dialect == "native" else {})
-        return Agent(
-            lambda session, memory: ProcessLink(argv, wire, **around, **memory),
-            **how,
-            can_resume=False,
-            reported=reported,
-            name=os.path.basename(words[0]),
-        )
-    one = engine_registry.engine_spec(engine)
     wishes = engine_registry.absolute_paths(wishes)
-    if wishes.get("mode") and "mode" not in one.flags:  # then it is told once it listens
+    if not isinstance(engine, str):
+        words = [os.fspath(word) for word in engine]
+        return _command_line(words, flags, wishes, dialect, version, environment=environment, around=around, how=how)
+    one = engine_registry.engine_spec(engine)
+    if wishes.get("mode") and "mode" not in (*one.flags, *one.over_wire):  # then it is told once it listens
         engine_registry.mode_of(one, mode := str(wishes.pop("mode")))
         how["settings"] = {"mode": mode, **(settings or {})}
+    engine_registry.check_mode(one, str(wishes.get("mode") or ""))
     reported = engine_registry.reported_as_it_goes(dialect or one.dialect, [*one.start, *flags])
     if limits.cost and "max_cost" in one.flags:  # not every wire tells what a turn costs while it runs
         wishes.setdefault("max_cost", limits.cost)
@@ -148,12 +139,68 @@ def connect(
         wishes.setdefault("max_tokens", limits.tokens)
     if allow_unpriced and wishes.get("max_cost") and "allow_unpriced" in one.flags:
         wishes["allow_unpriced"] = True
+    around |= _session_options(_dialect(dialect or one.dialect, version), how, environment)
     names = SessionNames(one, environment)
     wishes = names.translate(wishes)
     link = _to_known(one, wishes, flags, dialect=dialect, version=version, environment=environment, around=around)
     how |= {"resumed": bool(wishes.get("resume")), "session": _named_session(wishes), "names": names}
     enforced = {kind for kind, wish in (("cost", "max_cost"), ("tokens", "max_tokens")) if wishes.get(wish)}
     return Agent(link, **how, reported=reported, name=one.name, enforced=enforced)
+
+
+def _command_line(
+    words: Sequence[str],
+    flags: Sequence[str],
+    wishes: Mapping[str, Any],
+    dialect: str,
+    version: str,
+    *,
+    environment: Mapping[str, str],
+    around: dict[str, Any],
+    how: dict[str, Any],
+) -> Agent:
+    """The agent for an engine that is started by these words."""
+    if not dialect:
+        raise InvalidValue(f"name the wire of this command line: dialect={' or '.join(map(repr, plug.dialects()))}")
+    wire = _dialect(dialect, version)
+    over_wire = engine_registry.ACP_WISHES if wire.opens_sessions else {}
+    if unknown := [wish for wish in wishes if wish not in over_wire]:
+        raise InvalidValue(f"a command line has its own flags: put {', '.join(unknown)} into it")
+    around |= {"env": absolute_only(environment), **({"version": version} if version else {})}
+    around |= _session_options(wire, how, environment)
+    around["start_errors"] = StartErrors(engine_registry.EXIT_CODES if dialect == "native" else {})
+    argv = [_program(words[0]), *words[1:], *flags]
+
+    def link(session: str | None, memory: Mapping[str, Any]) -> Link:
+        going_on = wishes if session == "" else {**wishes, "resume": session}
+        return ProcessLink(argv, wire, **around, **engine_registry.wire_options(over_wire, going_on), **memory)
+
+    return Agent(
+        link,
+        **how,
+        resumed=bool(wishes.get("resume")),
+        can_resume=wire.opens_sessions,
+        reported=engine_registry.reported_as_it_goes(dialect, argv),
+        name=os.path.basename(words[0]),
+    )
+
+
+def _session_options(wire: Dialect, how: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+    """Options for a host side that opens the session: the MCP servers, which cannot be added later.
+
+    An agent may look for programs elsewhere than this process, so that those of the servers are sent by their paths.
+    """
+    if not wire.opens_sessions:
+        return {}
+    path = environment.get("PATH", os.defpath)
+    servers = [
+        replace(server, command=program_on(path, server.command, outside=project()) or server.command)
+        if server.command and os.sep not in server.command
+        else server
+        for server in how.pop("servers")
+    ]
+    how["servers"] = []
+    return {"servers": tuple(servers)}
 
 
 def _list(name: str, values: Iterable[Value], description: str, kind: Any = object) -> list[Value]:
@@ -186,7 +233,7 @@ def _check_number(name: str, value: object, kind: type[int | float]) -> None:
 
 def _check_spelling(wishes: Collection[str]) -> None:
     """Raises InvalidValue for a wish that no engine has a flag for, if a word that there is looks like it."""
-    known = {wish for each in engine_registry.ENGINES.values() for wish in each.flags}
+    known = {wish for each in engine_registry.ENGINES.values() for wish in (*each.flags, *each.over_wire)}
     for wish in wishes:
         if wish not in known:
             from difflib import get_close_matches  # only for mistakes: it takes some milliseconds
@@ -216,12 +263,15 @@ def _to_known(
     options: dict[str, Any] = {**around, "name": one.name, "install": one.install, **one.options}
     if wire_version := version or one.version:
         options["version"] = wire_version
+    if wire.opens_sessions:
+        options["mode_ids"] = one.modes
     variables = engine_registry.variables(one, environment, str(wishes.pop("base_url", "")) if one.base_url else "")
     engine_registry.command(one, wishes, args)  # what it cannot be told is said now, not when it starts
 
     def link(session: str | None, memory: Mapping[str, Any]) -> Link:
         going_on = wishes if session == "" else {**wishes, "resume": session, "session": ""}
         more = {**(one.resumed if going_on.get("resume") else {}), **memory}
+        more |= engine_registry.wire_options(one.over_wire, going_on)
         argv = engine_registry.command(one, going_on, args)
         errors = StartErrors(one.start_errors, engine_registry.flag_parameters(one), _values(going_on))
         return ProcessLink(argv, wire, env=variables, start_errors=errors, **options, **more)

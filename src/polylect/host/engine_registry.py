@@ -37,6 +37,8 @@ class EngineSpec(Struct, frozen=True, kw_only=True):
     """Of the dialect; the newest if not named."""
     start: tuple[str, ...] = ()
     flags: Mapping[str, tuple[str, ...]] = {}
+    over_wire: Mapping[str, str] = {}
+    """Options of `connect` that it is told when its session is opened, and the option of the host side for each."""
     modes: Mapping[str, str] = {}
     """What it calls the modes that it has; ours are default, auto_edit, force, plan and dont_ask."""
     base_url: str = ""
@@ -64,6 +66,8 @@ class EngineSpec(Struct, frozen=True, kw_only=True):
     """For the host side of its dialect."""
     resumed: Mapping[str, Any] = {}
     """More of these, for a session that is gone on with."""
+    known: Mapping[str, Any] = {}
+    """What it answers when it is connected to and its session is opened, on wires that ask. For `docs/host-sdk.md`."""
 
 
 _OURS = {
@@ -116,6 +120,8 @@ _OMP = {
     "session_dir": ("--session-dir", "{}"),
     "system_prompt": ("--append-system-prompt", "{}"),
 }
+ACP_WISHES = {"model": "model", "mode": "mode", "resume": "session", "add_dir": "folders", "login": "login"}
+"""What every agent of ACP can be told when its session is opened, if it has that."""
 _PATHS = ("script", "config", "add_dir", "session_dir", "extension")
 # -P keeps the working folder, which is the workspace, off the module search path. An editable install, the user's site
 # and absolute entries of PYTHONPATH are still found.
@@ -145,6 +151,47 @@ _CLAUDE_TEXTS = {
     "Session ID .* is already in use": SessionExists,
 }
 _OMP_TEXTS = {**_TEXTS, 'Session ".*" not found|No session found matching': NoSuchSession}
+
+
+def _acp_agent(
+    *sessions: str,
+    name: str = "",
+    steering: bool = False,
+    folders: bool = True,
+    modes: Sequence[str] = (),
+    compacts: bool = False,
+) -> dict[str, Any]:
+    """What an agent of ACP answers to `initialize` and when a session is opened, as far as `Agent.can` asks for it."""
+    offered = (*sessions, *(["additionalDirectories"] if folders else []))
+    has: dict[str, Any] = {one: {} for one in offered if one != "load"}
+    capabilities = {
+        "loadSession": "load" in sessions,
+        "promptCapabilities": {"image": True, "embeddedContext": True},
+        "sessionCapabilities": has,
+    }
+    models = {"currentModelId": "default", "availableModels": [{"modelId": "default", "name": "Default"}]}
+    return {
+        "initialize": {
+            "agentInfo": {"name": name},
+            "agentCapabilities": capabilities,
+            "_meta": {"steering": {"supported": steering}},
+        },
+        "session": {
+            "modes": {"availableModes": [{"id": mode, "name": mode} for mode in modes]},
+            "models": models,
+            "availableCommands": [{"name": "compact"}] if compacts else [],
+        },
+    }
+
+
+_CLAUDE_ACP_MODES = {mode: word for mode, word in CLAUDE_MODES.items() if mode != "dont_ask"}
+_CODEX_ACP_MODES = {"default": "read-only", "auto_edit": "agent", "force": "agent-full-access"}
+_GEMINI_MODES = {"default": "default", "auto_edit": "autoEdit", "force": "yolo", "plan": "plan"}
+_QWEN_MODES = {"default": "default", "auto_edit": "auto-edit", "force": "yolo", "plan": "plan"}
+_KIMI_MODES = {"default": "default", "force": "yolo", "plan": "plan"}
+_OPENCODE_MODES = {"default": "build", "plan": "plan"}
+_GOOSE_MODES = {"default": "approve", "force": "auto"}
+_ALL_SESSIONS = ("load", "resume", "list", "close", "delete", "fork")
 
 ENGINES: dict[str, EngineSpec] = {
     engine.name: engine
@@ -193,6 +240,22 @@ ENGINES: dict[str, EngineSpec] = {
             modes=CLAUDE_MODES,
             listing=_LISTING,
             start_errors=_OUR_TEXTS,
+        ),
+        EngineSpec(
+            name="polylect-acp",
+            program="polylect",
+            dialect="acp",
+            start=("--acp", "--cost-updates", "step"),
+            flags={
+                **{name: flag for name, flag in _OURS.items() if name not in ("resume", "session")},
+                "mode": ("--approval-mode", "{}"),
+                "extension": ("--extension", "{}"),
+            },
+            over_wire={name: ACP_WISHES[name] for name in ("resume",)},
+            modes=_OWN_MODES,
+            session_ids="own",
+            listing=_LISTING,
+            known=_acp_agent(*_ALL_SESSIONS, name="polylect", steering=True, modes=MODES, compacts=True),
         ),
         EngineSpec(
             name="claude",
@@ -265,6 +328,109 @@ ENGINES: dict[str, EngineSpec] = {
             session_ids="hex",
             start_errors=_TEXTS,
         ),
+        EngineSpec(
+            name="claude-acp",
+            program="claude-agent-acp",
+            dialect="acp",
+            over_wire=ACP_WISHES,
+            modes=_CLAUDE_ACP_MODES,
+            session_ids="own",
+            base_url="ANTHROPIC_BASE_URL",
+            without=("CLAUDECODE",),
+            places=("~/.npm-global/bin", "~/.local/bin", "/usr/local/bin"),
+            install="npm install -g @agentclientprotocol/claude-agent-acp",
+            known=_acp_agent(*_ALL_SESSIONS, steering=True, modes=[*_CLAUDE_ACP_MODES.values()], compacts=True),
+        ),
+        EngineSpec(
+            name="codex-acp",
+            program="codex-acp",
+            dialect="acp",
+            over_wire=ACP_WISHES,
+            modes=_CODEX_ACP_MODES,
+            session_ids="own",
+            places=("~/.npm-global/bin", "~/.local/bin", "/usr/local/bin"),
+            install="npm install -g @agentclientprotocol/codex-acp",
+            known=_acp_agent(*_ALL_SESSIONS, steering=True, modes=[*_CODEX_ACP_MODES.values()], compacts=True),
+        ),
+        EngineSpec(
+            name="gemini",
+            program="gemini",
+            dialect="acp",
+            start=("--acp",),
+            over_wire=ACP_WISHES,
+            modes=_GEMINI_MODES,
+            session_ids="own",
+            base_url="GOOGLE_GEMINI_BASE_URL",
+            env={"GEMINI_CLI_NO_RELAUNCH": "true"},  # else it starts itself a second time
+            places=("~/.npm-global/bin", "~/.local/bin", "/usr/local/bin"),
+            install="npm install -g @google/gemini-cli",
+            known=_acp_agent("load", folders=False, modes=[*_GEMINI_MODES.values()]),
+        ),
+        EngineSpec(
+            name="opencode",
+            program="opencode",
+            dialect="acp",
+            start=("acp",),
+            over_wire=ACP_WISHES,
+            modes=_OPENCODE_MODES,
+            session_ids="own",
+            places=("~/.opencode/bin", "~/.npm-global/bin", "~/.local/bin", "/usr/local/bin"),
+            install="npm install -g opencode-ai",
+            known=_acp_agent(
+                *("load", "resume", "list", "close", "fork"), folders=False, modes=[*_OPENCODE_MODES.values()]
+            ),
+        ),
+        EngineSpec(
+            name="kimi",
+            program="kimi",
+            dialect="acp",
+            start=("acp",),
+            over_wire=ACP_WISHES,
+            modes=_KIMI_MODES,
+            session_ids="own",
+            places=("~/.npm-global/bin", "~/.local/bin", "/usr/local/bin"),
+            install="npm install -g @moonshot-ai/kimi-code",
+            known=_acp_agent(*_ALL_SESSIONS, folders=False, modes=[*_KIMI_MODES.values()]),
+        ),
+        EngineSpec(
+            name="goose",
+            program="goose",
+            dialect="acp",
+            start=("acp", "--with-builtin", "developer"),
+            over_wire=ACP_WISHES,
+            modes=_GOOSE_MODES,
+            session_ids="own",
+            base_url="OPENAI_HOST",
+            places=("~/.local/bin", "/usr/local/bin"),
+            install="npm install -g @aaif/goose-binary-linux-x64",
+            known=_acp_agent(
+                *("load", "list", "close", "delete"), steering=True, folders=False, modes=[*_GOOSE_MODES.values()]
+            ),
+        ),
+        EngineSpec(
+            name="qwen",
+            program="qwen",
+            dialect="acp",
+            start=("--acp",),
+            over_wire=ACP_WISHES,
+            modes=_QWEN_MODES,
+            session_ids="own",
+            base_url="OPENAI_BASE_URL",
+            places=("~/.npm-global/bin", "~/.local/bin", "/usr/local/bin"),
+            install="npm install -g @qwen-code/qwen-code",
+            known=_acp_agent(*("load", "resume", "list"), folders=False, modes=[*_QWEN_MODES.values()]),
+        ),
+        EngineSpec(
+            name="copilot",
+            program="copilot",
+            dialect="acp",
+            start=("--acp",),
+            over_wire=ACP_WISHES,
+            session_ids="own",
+            places=("~/.npm-global/bin", "~/.local/bin", "/usr/local/bin"),
+            install="npm install -g @github/copilot",
+            known=_acp_agent("load", folders=False),
+        ),
     )
 }
 
@@ -287,7 +453,7 @@ def command(engine: EngineSpec, wishes: Mapping[str, Any], extra: Sequence[str] 
     """How it is started. Raises InvalidValue for a wish that it has no flag for."""
     words = [*find(engine), *engine.start]
     for wish, value in wishes.items():
-        if value in (None, "", ()):
+        if value in (None, "", ()) or wish in engine.over_wire:
             continue
         if wish == "mode":
             value = mode_of(engine, str(value))
@@ -317,7 +483,18 @@ def flag_parameters(engine: EngineSpec) -> dict[str, str]:
 def taken(engine: EngineSpec) -> list[str]:
     """The options of `connect` that it can be told: by a flag, by its environment, once it listens, or by the SDK."""
     others = {"mode": engine.modes, "base_url": engine.base_url, "session": engine.session_ids == "own"}
-    return [*engine.flags, *(name for name, has in others.items() if has and name not in engine.flags)]
+    options = dict.fromkeys((*engine.flags, *engine.over_wire))
+    return [*options, *(name for name, has in others.items() if has and name not in options)]
+
+
+def wire_options(over_wire: Mapping[str, str], wishes: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the host side for wishes that an engine is told when its session is opened."""
+    options = {option: wishes[wish] for wish, option in over_wire.items() if wishes.get(wish) not in (None, "", ())}
+    if "session" in options:
+        options["how"] = "resume"
+    if isinstance(folders := options.get("folders"), str):
+        options["folders"] = (folders,)
+    return options
 
 
 def absolute_paths(wishes: Mapping[str, Any]) -> dict[str, Any]:
@@ -341,6 +518,12 @@ def mode_of(engine: EngineSpec, mode: str) -> str:
     if mode not in engine.modes:
         raise InvalidValue(f"{engine.name} has no mode {mode!r}; its modes are {', '.join(engine.modes)}")
     return engine.modes[mode]
+
+
+def check_mode(engine: EngineSpec, mode: str) -> None:
+    """Raises InvalidValue for a mode that an engine is told over its wire and does not have. Its own word is fine."""
+    if mode and "mode" in engine.over_wire and engine.modes and mode not in engine.modes.values():
+        mode_of(engine, mode)
 
 
 def find(engine: EngineSpec) -> tuple[str, ...]:

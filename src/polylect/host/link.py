@@ -9,10 +9,11 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, Protocol
 
 from polylect.dialects.base import Dialect, Env, HostSide, Successor
-from polylect.host.errors import EngineDied
+from polylect.host.errors import EngineDied, NoSuchSession, NotConfigured, SessionInUse
 from polylect.host.process import EngineProcess, Spawn, spawn
 from polylect.host.supervision.start_errors import StartErrors
 from polylect.host.supported_commands import supports
@@ -31,6 +32,13 @@ _MOST_LINE = 32 * 1024 * 1024
 """Bytes of a line. A longer one is skipped and logged. Engines in use write up to 8 MiB."""
 _MOST_TEXT = 32 * 1024 * 1024
 """Characters of text and thinking in one step. An engine that says more is ended, because all of it is kept."""
+_START_ERRORS: dict[str, type[EngineDied]] = {
+    "auth": NotConfigured,
+    "not_configured": NotConfigured,
+    "no_such_session": NoSuchSession,
+    "session_in_use": SessionInUse,
+}
+"""What is raised for an engine that cannot be used, by the code of its failure."""
 _log = logging.getLogger(__name__)
 
 
@@ -107,8 +115,10 @@ class ProcessLink:
         self._env = os.environ if env is None else env
         self._tap = tap
         self._spawn = spawn
-        self._make: Callable[[], HostSide] = lambda: dialect.host_side(
-            Env(now_ms, new_id), **{"max_line": _MOST_LINE, **options}
+        if dialect.opens_sessions:
+            options["cwd"] = os.path.abspath(cwd)
+        self._make: Callable[..., HostSide] = lambda **more: dialect.host_side(
+            Env(now_ms, new_id), **{"max_line": _MOST_LINE, **options, **more}
         )
         self._codec: HostSide = self._make()
         self._weak = dialect.weak
@@ -121,6 +131,8 @@ class ProcessLink:
         self._what = "has ended"
         """What happened to the engine, for people."""
         self._closing: asyncio.Future[int] | None = None
+        self._waking: asyncio.TimerHandle | None = None
+        self._on_event: OnEvent = lambda event: None
 
     @property
     def successor(self) -> Successor:
@@ -141,7 +153,7 @@ class ProcessLink:
             raise EngineDied(f"{self._name} cannot be started: {error.strerror}: {error.filename}{hint}") from None
         self._process = await EngineProcess.around(child)
         self._text, self._ready, self._start_failure = 0, False, ""
-        self._codec = self._make()
+        self._codec, self._on_event = self._make(), on_event
         for event in self._codec.start():
             on_event(event)
         self._flush()
@@ -155,10 +167,11 @@ class ProcessLink:
         events = self._codec.send(command)
         self._flush()
         self._retire()
+        self._wake_later()
         return events
 
     def can(self, word: str) -> bool:
-        return word not in self._weak and supports(self._make, word)
+        return word not in self._weak and supports(partial(self._make, **self._codec.known), word)
 
     async def wait_if_gone(self) -> None:
         if self._process and (self._process.gone or self._closing):
@@ -175,6 +188,7 @@ class ProcessLink:
     async def close(self) -> int:
         if self._process is None:
             return 0
+        self._stop_waking()
         code = await (self._closing or self._process.close())
         await asyncio.wait([self._reading], timeout=_LAST_EVENTS)
         self._reading.cancel()
@@ -187,6 +201,7 @@ class ProcessLink:
                 self._deliver(self._codec.receive(data), on_event)
                 self._flush()
                 self._retire()
+                self._wake_later()
                 if self._text > _MOST_TEXT:
                     process.kill()
                     break
@@ -196,6 +211,7 @@ class ProcessLink:
             _log.exception("reading from the engine failed")
             raise
         finally:
+            self._stop_waking()
             on_gone(self.death())
 
     def _deliver(self, events: list[Event], on_event: OnEvent) -> None:
@@ -212,6 +228,23 @@ class ProcessLink:
         for line in self._codec.to_log():
             _log.warning("%s: %s", self._name, line)
 
+    def _wake_later(self) -> None:
+        """Wakes the codec when it has to be, if nothing comes before that."""
+        self._stop_waking()
+        if (due := self._codec.due()) is not None:
+            self._waking = asyncio.get_running_loop().call_later(due / 1000, self._wake)
+
+    def _stop_waking(self) -> None:
+        if self._waking:
+            self._waking.cancel()
+        self._waking = None
+
+    def _wake(self) -> None:
+        self._deliver(self._codec.wake(), self._on_event)
+        self._flush()
+        self._retire()
+        self._wake_later()
+
     def _flush(self) -> None:
         if (data := self._codec.data_to_send()) and self._process:
             self._tap("in", data)
@@ -219,7 +252,7 @@ class ProcessLink:
 
     def _retire(self) -> None:
         """Ends an engine that is of no more use."""
-        if self._codec.successor:
+        if self._codec.successor or self._codec.start_failure:
             self._end()
 
     def _end(self) -> None:
@@ -228,6 +261,10 @@ class ProcessLink:
 
     def death(self, what: str = "") -> EngineDied:
         process, what = self._process, what or self._what
+        if failure := self._codec.start_failure:
+            kind = _START_ERRORS.get(failure.code, EngineDied)
+            code = process.code if process else None
+            return kind(f"the engine {self._name} cannot be used: {failure.message}", code, failure.message)
         if self._text > _MOST_TEXT:
             what = f"said more than {_MOST_TEXT} characters in one step and was ended,"
         code, words = (process.code, process.last_words) if process else (None, "")

@@ -10,5 +10,6 @@ DIALECT = Dialect(
     engine_side=load_later("acp", "engine"),
     host_side=load_later("acp", "host"),
     max_frame=MAX_FRAME,
+    opens_sessions=True,
     shapes={version: {"events": EVENTS, "commands": COMMANDS} for version in VERSIONS},
 )

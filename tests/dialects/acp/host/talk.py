@@ -76,9 +76,18 @@ def check(version: str, name: str, value: Any) -> None:
     """A value fits the schema, and has no field of our own beside those that the schema names."""
     schema = validator(version, name)
     schema.validate(value)
-    properties = schema.schema["$defs"][name].get("properties")
-    if properties and "mode" not in value:  # elicitations are unions
-        assert set(value) <= set(properties), f"{name} has no {set(value) - set(properties)}"
+    named = properties({"$ref": f"#/$defs/{name}"}, schema.schema["$defs"])
+    assert set(value) <= named, f"{name} has no {set(value) - named}"
+
+
+def properties(node: Any, definitions: dict[str, Any]) -> set[str]:
+    """The names of all fields that an object of this schema may have."""
+    names = set(node.get("properties", ()))
+    if "$ref" in node:
+        names |= properties(definitions[node["$ref"].rpartition("/")[2]], definitions)
+    for key in ("allOf", "anyOf", "oneOf"):
+        names |= {one for part in node.get(key, ()) for one in properties(part, definitions)}
+    return names
 
 
 class Talk:

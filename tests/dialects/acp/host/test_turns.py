@@ -161,7 +161,7 @@ def test_updates_before_the_session_is_open_are_kept_in_order() -> None:
     assert talk.update("session_info_update", title="A talk") == []
     events = talk.answer("session/new", {"sessionId": "s-1"})
     assert [type(event) for event in events] == [e.Ready, e.SettingChanged, e.SettingChanged]
-    assert [event.key for event in events[1:]] == ["commands", "title"]  # type: ignore[attr-defined]
+    assert [event.key for event in events[1:]] == ["commands", "title"]
 
 
 def test_an_agent_that_goes_away_leaves_nothing_open() -> None:

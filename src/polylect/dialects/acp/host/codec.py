@@ -31,6 +31,8 @@ from polylect.vocab import events as e
 from polylect.vocab.content import Failure, Server
 from polylect.wire import jsonl, jsonrpc
 
+_GRACE_MS = 5000
+"""How long a cancelled turn may take to end. Agents in use need less than a second."""
 _OPENINGS: dict[str, How] = {f"session/{how}": how for how in ("new", "load", "resume", "fork")}
 
 
@@ -45,7 +47,8 @@ class HostSide(HostCodec):
     login          the id of a login that is asked for before the session is opened
     files          whether the host reads and writes files for the agent; or `{"read": bool, "write": bool}`
     terminal       whether the host runs commands for the agent
-    agent          the answer to `initialize` of an agent that is known already: nothing is sent to find out
+    known          what an agent is known to answer, `{"initialize": result, "session": result}`: nothing is sent
+                   to find out, and the session counts as open
     """
 
     def __init__(
@@ -65,7 +68,7 @@ class HostSide(HostCodec):
         login: str = "",
         files: bool | Mapping[str, bool] = False,
         terminal: bool = False,
-        agent: Object | None = None,
+        known: Object | None = None,
     ) -> None:
         super().__init__(env, max_line)
         offers = files if isinstance(files, Mapping) else {"read": files, "write": files}
@@ -75,18 +78,26 @@ class HostSide(HostCodec):
         self._connection = Connection(env, self._out.append)
         opening = Opening(how, session, cwd, tuple(folders), tuple(servers))
         wishes = {key: value for key, value in (("mode", mode), ("model", model)) if value}
-        main = (self._queue, self._completer)
-        self._sessions = Sessions(self._connection, main, opening, wishes, mode_ids or {}, self._opened)
+        self._sessions = Sessions(
+            self._connection,
+            (self._queue, self._completer),
+            opening,
+            wishes,
+            mode_ids or {},
+            self._opened,
+            self._cannot_start,
+        )
         self._asks = PendingAsks(self._connection.result, self._connection.error)
         self._commands = CommandWriter(self._connection, self._sessions, self._asks, opening)
-        self._known_agent = agent
+        self._known_agent = known
 
     # The interface of a codec.
 
     def start(self) -> list[e.Event]:
         if self._known_agent is not None:
-            self._connection.agent = AgentInfo(self._known_agent)
+            self._connection.agent = AgentInfo(inner(self._known_agent, "initialize"))
             self._sessions.main.opened("known", ours=self._connection.agent.ours)
+            self._sessions.main.settings.opened(inner(self._known_agent, "session"))
             self.carries_prompt_options = self._connection.agent.ours
             self._sessions.ready = True
             return []
@@ -100,25 +111,34 @@ class HostSide(HostCodec):
         return [*received, *(event for session in others for event in session.completer.close())]
 
     @property
-    def start_failed(self) -> bool:
-        """Whether the agent has said that it cannot start. The caller ends it."""
-        return self._sessions.start_failed
-
-    @property
     def known(self) -> Mapping[str, Any]:
-        """Options for a codec that has to know what this agent can do."""
         result = self._connection.agent.result
-        return {"agent": result} if result else {}
+        return {"known": {"initialize": result, "session": self._sessions.main.settings.raw}} if result else {}
 
     def due(self) -> int | None:
-        return self._sessions.due()
+        times = [self._sessions.due(), self._cancel_due()]
+        return min((time for time in times if time is not None), default=None)
 
     def wake(self) -> list[e.Event]:
-        return self._complete(self._sessions.wake())
+        return self._complete([*self._sessions.wake(), *(self._give_up() if self._cancel_due() == 0 else [])])
+
+    def _cancel_due(self) -> int | None:
+        """Milliseconds until an agent that was told to cancel a turn counts as deaf; None if none was told."""
+        main = self._sessions.main
+        overdue = main.cancelled_at + _GRACE_MS - self._env.now()
+        return max(0, overdue) if main.cancelled and not self._connection.retired else None
+
+    def _give_up(self) -> list[e.Event]:
+        """The agent has ignored a cancel: the turn ends without it, and another agent goes on with the session."""
+        agent, main = self._connection.agent, self._sessions.main
+        self._connection.retired = True
+        self.successor = "resume" if agent.loads or agent.has("resume") else "new"
+        ended = [e.TurnEnded("cancelled", turn=turn) for turn in main.queue.running]
+        return [event for one in ended for event in self._commands.end_turn(main, one)]
 
     def _engine_gone(self) -> list[e.Event]:
         events: list[e.Event] = []
-        for session in self._sessions:
+        for session in self._sessions if not self._connection.retired else ():
             turns = [*session.queue.running, *(prompt.turn for prompt in session.queue.drop())]
             gone = [e.TurnEnded("error", failure=ENGINE_GONE, turn=turn, session=session.name) for turn in turns]
             events += [*session.place(session.reader.calls.close()), *gone]
@@ -234,7 +254,7 @@ class HostSide(HostCodec):
             self._connection.agent = read_agent(result)
             self.carries_prompt_options = self._connection.agent.ours
         except CannotStart as error:
-            return self._sessions.cannot_start(Failure("unsupported_version", str(error), "host"))
+            return self._cannot_start(Failure("unsupported_version", str(error), "host"))
         if self._connection.listening:
             return []
         if not self._login:
@@ -243,7 +263,11 @@ class HostSide(HostCodec):
         return []
 
     def _authenticated(self, result: Object, failure: Failure | None) -> list[e.Event]:
-        return self._sessions.cannot_start(failure) if failure else self._sessions.open_first()
+        return self._cannot_start(failure) if failure else self._sessions.open_first()
+
+    def _cannot_start(self, failure: Failure) -> list[e.Event]:
+        self.start_failure = failure
+        return [e.Failed(failure)]
 
     def _opened(self, session: Session) -> list[e.Event]:
         return self._commands.opened(session)

@@ -5,6 +5,7 @@ open. A command that this wire, or this agent, cannot carry raises `Refusal`, wh
 """
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 from polylect.dialects.acp.frames import client
@@ -83,7 +84,8 @@ class CommandWriter:
 
     def release(self, session: Session, prompts: list[c.Prompt]) -> list[e.Event]:
         """Sends the prompts that may go now."""
-        return [event for prompt in prompts for event in self._send(session, prompt)]
+        sent = () if self._connection.retired else prompts
+        return [event for prompt in sent for event in self._send(session, prompt)]
 
     def _send(self, session: Session, prompt: c.Prompt) -> list[e.Event]:
         try:
@@ -143,6 +145,8 @@ class CommandWriter:
         session, agent = self._session(command), self._connection.agent
         if not agent.ours:
             refuse_to_agent(command)
+            if command.when == "last":
+                raise Refusal("this agent has no word for a message at the end of a turn: send a prompt")
         content = blocks(command.text, command.attachments, agent)
         message = e.UserMessage(command.text, "steer", command.attachments)
         if agent.steering:
@@ -201,7 +205,7 @@ class CommandWriter:
         if not session.cancelled.issuperset(session.queue.running) or not session.queue.running:
             meta = own_meta(queued="keep") if keep and self._connection.agent.ours else None
             self._connection.notify("session/cancel", client.OneSession(session_id=session.id, meta=meta))
-        session.cancel()
+        session.cancel(self._connection.env.now())
         return [*self._asks.cancel(session.name)]
 
     # Questions and work of the host.
@@ -371,7 +375,17 @@ def _options(prompt: c.Prompt) -> dict[str, Any]:
 
 
 def _card(row: Object) -> SessionCard:
-    return SessionCard(text(row, "sessionId"), text(row, "cwd"), text(row, "title"))
+    return SessionCard(
+        text(row, "sessionId"), text(row, "cwd"), text(row, "title"), _milliseconds(text(row, "updatedAt"))
+    )
+
+
+def _milliseconds(moment: str) -> int:
+    """Milliseconds since 1970 of a moment in ISO 8601; 0 for what is none."""
+    try:
+        return int(datetime.fromisoformat(moment).timestamp() * 1000)
+    except ValueError:
+        return 0
 
 
 def _state(session: Session) -> State:

@@ -34,6 +34,8 @@ class Connection:
         self.agent = AgentInfo()
         self.listening = False
         """Whether only a recording is read: then nothing is sent that the host did not ask for."""
+        self.retired = False
+        """Whether the agent is of no more use: another one goes on, and gets the prompts that wait."""
         self._write = write
         self._ids = count(1)
         self._waiting: dict[jsonrpc.Id, Answered] = {}

@@ -59,6 +59,8 @@ class Session:
         """The turn that runs; empty for none, and for one that the agent began without a word."""
         self.cancelled: set[str] = set()
         """Turns that the host has cancelled and that have not ended."""
+        self.cancelled_at = 0
+        """When the first of these was cancelled."""
         self.replay: Literal["", "show", "drop"] = ""
         """Whether the updates that come are of the past, and what is done with them."""
         self._new_id = new_id
@@ -112,8 +114,10 @@ class Session:
         self._settled = True
         return [e.Settled(session=self.name)]
 
-    def cancel(self) -> None:
+    def cancel(self, now: int) -> None:
         """The host has cancelled the running turn."""
+        if not self.cancelled:
+            self.cancelled_at = now
         self.cancelled.update(self.queue.running)
         for reader in (self.reader, *(child.reader for child in self._children.values())):
             reader.calls.cancelled = True
@@ -238,6 +242,10 @@ class Session:
             return None
         return [*self._shown([*events, *self.place(read)])] if kind in _CONVERSATION else self.place(read)
 
+    def replay_answered(self) -> list[e.Event]:
+        """The request that loads the session is answered, which ends a message; the replay may go on."""
+        return self._shown(self._user_message())
+
     def end_replay(self) -> list[e.Event]:
         """What comes from now on is live."""
         events = [*self._user_message(), *(self.end(e.TurnEnded("end", turn=self.turn)) if self.turn else [])]
@@ -256,6 +264,7 @@ class Session:
 
     def _begin_past(self) -> list[e.Event]:
         self._turn_began(self._new_id())
+        self._settled = True  # nothing runs
         return self.place([e.TurnStarted(cause="engine")])
 
     def _shown(self, events: list[e.Event]) -> list[e.Event]:

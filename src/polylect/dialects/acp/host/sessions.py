@@ -50,6 +50,7 @@ class Sessions:
         wishes: Settings of the first session, made before it counts as ready.
         mode_ids: What the agent calls our modes.
         on_open: Is called with each session that can be used; returns what follows.
+        cannot_start: Is called if the first session cannot be opened; returns what follows.
     """
 
     def __init__(
@@ -60,9 +61,10 @@ class Sessions:
         wishes: Mapping[str, Any],
         mode_ids: Mapping[str, str],
         on_open: Callable[[Session], list[e.Event]],
+        cannot_start: Callable[[Failure], list[e.Event]],
     ) -> None:
         self._connection = connection
-        self._on_open = on_open
+        self._on_open, self._cannot_start = on_open, cannot_start
         self._first, self._wishes, self._mode_ids = first, wishes, mode_ids
         self._queue, self._completer = main
         self._sessions: dict[str, Session] = {}
@@ -71,7 +73,6 @@ class Sessions:
         self._held: list[tuple[str, Held]] = []
         """Messages for sessions that are not known yet, in order."""
         self._drains: list[_Drain] = []
-        self.start_failed = False
         self.ready = False
         self.main = self._make(first)
 
@@ -138,11 +139,7 @@ class Sessions:
         try:
             return self.open(self._first)
         except Refusal as refusal:
-            return self.cannot_start(Failure(refusal.code, str(refusal), "host"))
-
-    def cannot_start(self, failure: Failure) -> list[e.Event]:
-        self.start_failed = True
-        return [e.Failed(failure)]
+            return self._cannot_start(Failure(refusal.code, str(refusal), "host"))
 
     def open(self, opening: Opening) -> list[e.Event]:
         """Opens a session. Its reply, or for the first one `Ready`, comes later. Raises Refusal."""
@@ -209,7 +206,7 @@ class Sessions:
             return [*self._complete(opening, session), *before]
         now = self._connection.env.now()
         self._drains.append(_Drain(session, opening, now, now))
-        return before
+        return [*before, *session.replay_answered()]
 
     def _is_held(self, id: str) -> bool:
         """Whether something came for a session before it was opened; opencode replays a fork so."""
@@ -229,7 +226,7 @@ class Sessions:
     def _failed(self, opening: Opening, failure: Failure) -> list[e.Event]:
         if opening.ref:
             return [e.Reply(opening.ref, failure=failure, session=opening.name)]
-        return self.cannot_start(failure)
+        return self._cannot_start(failure)
 
     def _complete(self, opening: Opening, session: Session) -> list[e.Event]:
         """The session can be used: makes the settings that were wished for, then says so."""
@@ -248,14 +245,14 @@ class Sessions:
                     session.settings.applied(change, result)
                 if left[0]:
                     return []
-                return self.cannot_start(failures[0]) if failures else self._announce(opening, session)
+                return self._cannot_start(failures[0]) if failures else self._announce(opening, session)
 
             return answered
 
         try:
             changes = [session.settings.change(session.id, key, value) for key, value in wishes]
         except Refusal as refusal:
-            return self.cannot_start(Failure(refusal.code, str(refusal), "host"))
+            return self._cannot_start(Failure(refusal.code, str(refusal), "host"))
         for change in changes:
             self._connection.request(change[0], change[1], applied(change))
         return []

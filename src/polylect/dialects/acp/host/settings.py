@@ -62,12 +62,20 @@ class Settings:
         self.values: dict[str, Any] = {}
         """What was last reported, by our names."""
 
+    @property
+    def raw(self) -> Object:
+        """The settings as the answer that opened a session had them."""
+        commands = [{"name": card.name} for card in self.values.get("commands", ())]
+        options = list(self._options.values())
+        return {"modes": self._modes, "models": self._models, "configOptions": options, "availableCommands": commands}
+
     # What the agent says.
 
     def opened(self, result: Object) -> None:
         """The answer to the request that opened the session."""
         self._modes, self._models = inner(result, "modes"), inner(result, "models")
         self._read_options(result)
+        self.commands(objects(result, "availableCommands"))
         self.values |= {key: value for key, value in self._current().items() if value not in ("", None)}
 
     def options_changed(self, fields: Object) -> list[Event]:
@@ -149,7 +157,7 @@ class Settings:
         names = [self._mode_ids.get(mode, mode), mode, *(id for id in choices if self._our_mode(id) == mode)]
         id = next((name for name in names if name in choices), "")
         if not id:
-            raise Refusal(f"this agent has no mode {mode!r}; its modes are {', '.join(choices)}", "bad_setting")
+            raise Refusal(f"this agent has no mode {mode!r}; its modes are {', '.join(choices)}", "unsupported")
         if option := self._option("mode"):
             return self._change_option(session, "mode", option, id)
         return "session/set_mode", client.SetMode(session_id=session, mode_id=id), "mode", id
