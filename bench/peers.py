@@ -54,7 +54,9 @@ PINS = {
     "typescript": Pin("npm", "typescript", "6.0.3", {"@types/node": "20.19.43"}),
 }
 # pi 1.5.0 and omp 18.3.4 depend on packages that the registry does not have, so only their clients run: pi's needs
-# nothing else, omp's `pi-utils`. pi 0.87.1 and omp 18.2.3 are the newest engines that can be installed.
+# nothing else, omp's `pi-utils`. pi 0.87.1 and omp 18.2.3 are the newest engines that can be installed. Looked up on
+# 2026-11-16: of pi 1.0.3 to 1.5.0 pi-codemode, pi-mcp and pi-tui are missing (there are 0.99.1, 0.99.1 and 0.87.1), of
+# omp 18.3.4 all its eleven siblings (the last are 18.2.9 to 18.2.11), of omp 18.2.9 seven of them.
 _OTHER = json.loads(os.environ.get("POLYLECT_PEERS", "{}"))
 PINS |= {name: PINS[name]._replace(version=version) for name, version in _OTHER.items()}
 """scripts/newest.py names other versions than the pinned ones."""

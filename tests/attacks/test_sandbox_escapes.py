@@ -266,6 +266,17 @@ def test_the_usual_places_of_credentials_cannot_be_read(yard: Yard) -> None:
 
 
 @everywhere
+def test_of_the_folder_of_claude_only_credentials_are_hidden(yard: Yard) -> None:
+    """Skills have scripts that commands run."""
+    for name in (".credentials.json", ".claude.json"):
+        yard.secret(yard.folder / "claude" / name)
+    yard.env["CLAUDE_CONFIG_DIR"] = str(yard.folder / "claude")
+    (script := yard.folder / "claude" / "skills" / "greet" / "greet.sh").parent.mkdir(parents=True)
+    script.write_text("echo hello")
+    assert yard.run(f"sh {script}", LOOK) == ["hello\n", f"{script}:echo hello\n"]
+
+
+@everywhere
 def test_the_usual_places_stay_hidden_where_variables_name_others(yard: Yard) -> None:
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "CARGO_HOME"):
         yard.env[name] = str(yard.folder / name)
