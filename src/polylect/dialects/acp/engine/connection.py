@@ -22,9 +22,7 @@ from polylect.wire.jsonrpc import Error, Id, Response
 
 OnReply = Callable[[Reply], list[Command]]
 OnResponse = Callable[[Response], list[Command]]
-UPDATE = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":'
-"""The beginning of the line of an update."""
-_CONTENT = MAX_FRAME - 64 * 1024
+MAX_CONTENT = MAX_FRAME - 64 * 1024
 """The longest content of a message in bytes. Ids and the names around it take the rest."""
 
 
@@ -133,13 +131,7 @@ class Connection:
         return waiting(event) if waiting else []
 
 
-def update_line(session: str, update: object) -> bytes:
-    """The line of an update of this session."""
-    body = line_limit.line(update, _CONTENT, large=True)[:-1]
-    return b'%b%b,"update":%b}}\n' % (UPDATE, jsonl.dump(session)[:-1], body)
-
-
 def _message(head: dict[str, object], name: str, content: object) -> bytes:
     """A JSON-RPC message with the fields of `head` and `content` as the field `name`. Only the content is shortened."""
     start = jsonl.dump({"jsonrpc": "2.0", **head})[:-2]
-    return b'%b,"%b":%b}\n' % (start, name.encode(), line_limit.line(content, _CONTENT, large=True)[:-1])
+    return b'%b,"%b":%b}\n' % (start, name.encode(), line_limit.line(content, MAX_CONTENT)[:-1])

@@ -21,7 +21,7 @@ from msgspec import UNSET
 from polylect.dialects import line_limit
 from polylect.dialects.acp.engine import tool_calls
 from polylect.dialects.acp.engine.config_options import ConfigOptions
-from polylect.dialects.acp.engine.connection import UPDATE, Connection, update_line
+from polylect.dialects.acp.engine.connection import MAX_CONTENT, Connection
 from polylect.dialects.acp.engine.tool_calls import OpenCall
 from polylect.dialects.acp.frames import updates
 from polylect.dialects.acp.frames.content import TerminalContent, TextBlock
@@ -32,6 +32,7 @@ from polylect.vocab.answers import CommandCard
 from polylect.wire import jsonl
 
 _encode = msgspec.json.Encoder().encode
+_UPDATE = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":'
 _PIECE = MAX_FRAME // 16
 """Characters of one chunk. A longer delta becomes several; escaped, a character has up to twelve bytes."""
 _NOTICE = 500
@@ -58,6 +59,8 @@ class SessionWriter:
         self.lost: Counter[str] = Counter()
         """How many events had no form that this client knows, by the name of the event."""
         self._connection = connection
+        self._start = b'%b%b,"update":' % (_UPDATE, jsonl.dump(id)[:-1])
+        """The beginning of every line."""
         self._message = ""
         """The id of the message under way; empty before its first chunk."""
         self._heads: dict[str, bytes] = {}
@@ -74,7 +77,7 @@ class SessionWriter:
             self.is_known = True
 
     def update(self, update: object) -> None:
-        self.out.append(update_line(self.id, update))
+        self.out.append(b"%b%b}}\n" % (self._start, line_limit.line(update, MAX_CONTENT)[:-1]))
 
     def write(self, event: e.Event) -> None:
         if write := _WRITERS.get(type(event)):
@@ -105,6 +108,10 @@ class SessionWriter:
         for piece in line_limit.pieces(event.text, _PIECE):
             self.update(updates.UserChunk(content=TextBlock(text=piece), message_id=id, meta=meta))
 
+    def chunk(self, kind: str, text: str, message: str) -> None:
+        """Write a whole message, or thought, of a replay."""
+        self._pieces(self._chunk_head(kind, message), text)
+
     def _pieces(self, head: bytes, text: str) -> None:
         for piece in line_limit.pieces(text, _PIECE):
             self.out.append(b"".join((head, jsonl.dump(piece)[:-1], b"}}}}\n")))
@@ -115,8 +122,8 @@ class SessionWriter:
         return head
 
     def _chunk_head(self, kind: str, message: str) -> bytes:
-        start = b'%b%b,"update":{"sessionUpdate":"%b"' % (UPDATE, jsonl.dump(self.id)[:-1], kind.encode())
-        return b'%b,"messageId":%b,"content":{"type":"text","text":' % (start, jsonl.dump(message)[:-1])
+        start = b'%b{"sessionUpdate":"%b","messageId":%b' % (self._start, kind.encode(), jsonl.dump(message)[:-1])
+        return start + b',"content":{"type":"text","text":'
 
     def end_message(self, event: e.Event | None = None) -> None:
         """What follows is another message."""

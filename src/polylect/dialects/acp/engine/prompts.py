@@ -5,8 +5,6 @@
 A link is only named to the model: clients link folders and files that are not there, and such a prompt has to work.
 """
 
-from urllib.parse import unquote, urlsplit
-
 from msgspec import UNSET
 
 from polylect.dialects.acp.engine.connection import Refusal
@@ -65,11 +63,12 @@ def _resource(block: ResourceBlock) -> Attachment:
 
 def _resource_name(uri: str) -> str:
     """The path of a file, else the address itself."""
-    try:
-        parts = urlsplit(uri)
-    except ValueError:
+    if not uri.startswith("file://"):
         return uri
-    return unquote(parts.path) if parts.scheme == "file" and parts.path else uri
+    from urllib.parse import unquote  # 4 ms, and only for prompts with files
+
+    _, slash, path = uri.removeprefix("file://").partition("/")
+    return unquote(slash + path)
 
 
 def _name(attachment: Attachment) -> str:

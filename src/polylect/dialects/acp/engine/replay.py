@@ -10,7 +10,7 @@ from typing import Any
 from polylect.dialects.acp.engine import tool_calls
 from polylect.dialects.acp.engine.encode import COMPACTION, SessionWriter
 from polylect.dialects.acp.frames import updates
-from polylect.dialects.acp.frames.content import AnyBlock, ImageBlock, LinkBlock, TextBlock
+from polylect.dialects.acp.frames.content import ImageBlock, LinkBlock
 from polylect.dialects.acp.frames.own_meta import own_meta
 from polylect.vocab.answers import Item, ShellResult
 from polylect.vocab.content import Block, Category, Document, Image, Text, Thinking, ToolCall, ToolResult
@@ -31,26 +31,19 @@ def replay(items: object, writer: SessionWriter) -> None:
 
 
 def _write(block: Block, item: Item, results: dict[str, ToolResult], writer: SessionWriter) -> None:
-    match block, item.message.role:
-        case ToolResult(), _:
-            return
-        case ToolCall(), _:
-            writer.update(_call(block, results.get(block.call), writer.cwd))
-        case Thinking(text), _ if text:
-            writer.update(updates.ThoughtChunk(content=TextBlock(text=text), message_id=item.id))
-        case ((Text() | Image() | Document()), role) if shown := _shown(block):
-            kind = updates.AgentChunk if role == "assistant" else updates.UserChunk
-            writer.update(kind(content=shown, message_id=item.id))
-
-
-def _shown(block: Text | Image | Document) -> AnyBlock | None:
+    shape = updates.AgentChunk if item.message.role == "assistant" else updates.UserChunk
     match block:
-        case Text(text):
-            return TextBlock(text=text) if text else None
-        case Image(media_type, data):
-            return ImageBlock(data=data, mime_type=media_type) if data else None
+        case Text(text) if text:
+            writer.chunk(str(shape.__struct_config__.tag), text, item.id)
+        case Thinking(text) if text:
+            writer.chunk("agent_thought_chunk", text, item.id)
+        case ToolCall():
+            writer.update(_call(block, results.get(block.call), writer.cwd))
+        case Image(media_type, data) if data:
+            writer.update(shape(content=ImageBlock(data=data, mime_type=media_type), message_id=item.id))
         case Document(name, media_type):
-            return LinkBlock(uri=name, name=name, mime_type=media_type)
+            link = LinkBlock(uri=name, name=name, mime_type=media_type)
+            writer.update(shape(content=link, message_id=item.id))
 
 
 def _call(call: ToolCall, result: ToolResult | None, cwd: str) -> updates.ToolCalled:

@@ -10,7 +10,7 @@ Every request gets exactly one answer, also a bad one and one that the client wi
 
 import json
 import posixpath
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
@@ -477,13 +477,13 @@ def _info(card: SessionCard) -> shapes.SessionInfo:
 
 
 def _cursor(card: SessionCard) -> str:
-    return urlsafe_b64encode(json.dumps(_place(card)).encode()).decode()
+    return b2a_base64(json.dumps(_place(card)).encode(), newline=False).decode()
 
 
 def _read_cursor(cursor: str) -> tuple[int, str]:
     """Raises Refusal for what is no cursor of ours."""
     try:
-        match json.loads(urlsafe_b64decode(cursor)):
+        match json.loads(a2b_base64(cursor)):
             case [int(at), str(id)]:
                 return at, id
     except ValueError:
