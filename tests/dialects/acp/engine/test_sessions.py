@@ -14,6 +14,7 @@ from polylect.vocab.content import (
     Failure,
     Image,
     Message,
+    PlanItem,
     Server,
     Text,
     Thinking,
@@ -227,6 +228,17 @@ def test_a_load_replays_everything_and_answers_last() -> None:
         "completed",
     ]
     assert b"terminal" not in repr(messages).encode()
+
+
+def test_a_load_ends_with_the_plan_and_tells_the_context_after_its_answer() -> None:
+    """docs/acp.md, requirement 16."""
+    agent = Agent()
+    agent.initialize()
+    card = ModelCard("anthropic", "big", window=100)
+    state = State("s", "big", "default", name="A talk", card=card, context=40, plan=(PlanItem("first"),))
+    agent.open("session/load", {"sessionId": "old"}, messages=CONVERSATION[:1], state=state)
+    kinds = [message.get("params", {}).get("update", {}).get("sessionUpdate") for message in agent.read()]
+    assert kinds == ["user_message_chunk", "user_message_chunk", "plan", None, "session_info_update", "usage_update"]
 
 
 def test_a_resume_writes_nothing_before_its_answer() -> None:

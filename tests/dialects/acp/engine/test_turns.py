@@ -209,6 +209,21 @@ def test_every_end_has_its_stop_reason(reason: Reason, expected: str) -> None:
     assert [answer["result"] for answer in agent.read()] == [{"stopReason": expected}]
 
 
+def test_a_turn_that_ends_early_is_explained_to_clients_without_notices() -> None:
+    """docs/acp.md, requirement 26."""
+    agent, session = started()
+    where: Any = {"turn": "t1", "session": session}
+    send(agent, session)
+    agent.say(e.TurnStarted(**where), e.TextDelta("I was", **where))
+    agent.say(e.Notice("stopped after 9 requests, the limit of --max-turns", **where), e.TurnEnded("limit", **where))
+    text, why, answer = agent.read()
+    assert why["params"]["update"]["content"]["text"] == "stopped after 9 requests, the limit of --max-turns"
+    assert why["params"]["update"]["messageId"] != text["params"]["update"]["messageId"]
+    assert answer["result"]["stopReason"] == "max_turn_requests"
+    agent.say(e.TurnStarted(turn="t2", session=session), e.TurnEnded("refused", turn="t2", session=session))
+    assert [update["sessionUpdate"] for update in agent.updates()] == ["session_info_update"] * 2
+
+
 @pytest.mark.parametrize(("failure", "code"), [(AUTH, -32000), (BROKEN, -32603), (None, -32603)])
 def test_a_turn_that_failed_is_an_error(failure: Failure | None, code: int) -> None:
     """docs/acp.md, requirement 26."""

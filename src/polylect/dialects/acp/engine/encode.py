@@ -11,7 +11,6 @@ not know yet.
     CompactionStarted, Notice ... -> compaction_update and notice, where the client has them
 """
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -56,8 +55,6 @@ class SessionWriter:
         """Calls that have not ended."""
         self.turn = ""
         """The turn that runs."""
-        self.lost: Counter[str] = Counter()
-        """How many events had no form that this client knows, by the name of the event."""
         self._connection = connection
         self._start = b'%b%b,"update":' % (_UPDATE, jsonl.dump(id)[:-1])
         """The beginning of every line."""
@@ -66,6 +63,8 @@ class SessionWriter:
         self._heads: dict[str, bytes] = {}
         """The beginnings of the lines of its chunks, by kind."""
         self._compaction = ""
+        self._remark = ""
+        """The last remark of the turn that the client could not show."""
         self._usage = (0, 0)
         self._cost: float | None = None
 
@@ -80,10 +79,9 @@ class SessionWriter:
         self.out.append(b"%b%b}}\n" % (self._start, line_limit.line(update, MAX_CONTENT)[:-1]))
 
     def write(self, event: e.Event) -> None:
+        """Write an event, if this wire has a form for it; tests/dialects/acp/unsaid.py lists what it has none for."""
         if write := _WRITERS.get(type(event)):
             write(self, event)
-        else:
-            self.lost[type(event).__name__] += 1
 
     # Messages.
 
@@ -266,13 +264,21 @@ class SessionWriter:
         self.notify(event.level, event.text)
 
     def notify(self, severity: str, text: str) -> None:
-        """A remark for the person, if the client shows those."""
+        """A remark for the person, if the client shows those. Otherwise the last is kept, for `explain`."""
         if not self._connection.client.notices:
-            self.lost["Notice"] += 1
+            self._remark = text
             return
         line = text.strip().partition("\n")[0][:_NOTICE] or "Notice"
         whole = text if text.strip() != line else None
         self.update(updates.Notice(severity=severity, title=line, description=whole))
+
+    def explain(self, event: e.TurnEnded) -> None:
+        """Say as a message why a turn ends early, to a client that shows no notices: the stop reason says little."""
+        remark, self._remark = self._remark, ""
+        text = event.failure.message if event.failure else remark
+        if event.reason in ("limit", "refused") and text and not self._connection.client.notices:
+            self.end_message()
+            self.text(e.TextDelta(text))
 
     def retry_started(self, event: e.RetryStarted) -> None:
         why = f" ({event.error})" if event.error else ""

@@ -13,11 +13,15 @@ from polylect.dialects.acp.frames import updates
 from polylect.dialects.acp.frames.content import ImageBlock, LinkBlock
 from polylect.dialects.acp.frames.own_meta import own_meta
 from polylect.vocab.answers import Item, ShellResult
-from polylect.vocab.content import Block, Category, Document, Image, Text, Thinking, ToolCall, ToolResult
+from polylect.vocab.content import Block, Category, Document, Image, PlanItem, Text, Thinking, ToolCall, ToolResult
+from polylect.vocab.events import PlanChanged
 
 
-def replay(items: object, writer: SessionWriter) -> None:
-    """Write the conversation. `items`: the data of the reply to the query `messages`; anything else writes nothing."""
+def replay(items: object, plan: tuple[PlanItem, ...], writer: SessionWriter) -> None:
+    """Write the conversation, and the last plan.
+
+    `items` is the data of the reply to the query `messages`; anything else writes nothing.
+    """
     known = [item for item in items if isinstance(item, Item)] if isinstance(items, Iterable) else []
     results = {block.call: block for item in known for block in item.message.content if isinstance(block, ToolResult)}
     for item in known:
@@ -28,6 +32,8 @@ def replay(items: object, writer: SessionWriter) -> None:
         else:
             for block in item.message.content:
                 _write(block, item, results, writer)
+    if plan:
+        writer.plan(PlanChanged(plan))
 
 
 def _write(block: Block, item: Item, results: dict[str, ToolResult], writer: SessionWriter) -> None:

@@ -8,16 +8,14 @@
 Every request gets exactly one answer, also a bad one and one that the client withdraws. The codec is the caller.
 """
 
-import json
 import posixpath
-from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
+from polylect.dialects.acp.engine import session_list
 from polylect.dialects.acp.engine.asks import PendingAsks
 from polylect.dialects.acp.engine.client import read_client
 from polylect.dialects.acp.engine.connection import ClientRequest, Connection, Refusal
@@ -31,16 +29,14 @@ from polylect.dialects.acp.frames.content import Shape
 from polylect.dialects.acp.frames.own_meta import read_own
 from polylect.dialects.acp.versions import NOT_FOUND
 from polylect.vocab import commands as c
-from polylect.vocab.answers import SessionCard, State
+from polylect.vocab.answers import State
 from polylect.vocab.content import Failure
-from polylect.vocab.events import Reply, SettingChanged
+from polylect.vocab.events import ContextUsed, Reply, SettingChanged
 from polylect.vocab.json_words import misfit
 from polylect.wire.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Error, Id, Request
 
 Params = TypeVar("Params", bound=Shape)
 How = Literal["new", "load", "resume", "fork"]
-_PAGE = 50
-"""Sessions in one answer to `session/list`."""
 _GONE = ("no_such_session", "unknown_session")
 _PROMPT_FIELDS = {
     "busy": str,
@@ -202,20 +198,13 @@ class Requests:
             if not known.writer.is_known:
                 raise Refusal(INVALID_REQUEST, f"The session {id[:80]!r} is being opened")
             return self._ask_state(_Opening(request, known, how, id))
-        session = Session(self._connection, id, params.cwd)
-        opening = c.OpenSession(
-            how,
-            target="" if how == "new" else params.session_id,
-            cwd=params.cwd,
-            folders=folders,
-            servers=tuple(map(read_server, params.mcp_servers or ())),
-            session=id,
-            ref=self._connection.expect(lambda reply: self._opened(reply, opening_request)),
-        )
-        opening_request = _Opening(request, session, how, opening.target)
-        request.on_cancel = lambda: self._stop_opening(opening_request)
-        self.sessions[id] = session
-        return [opening]
+        servers = tuple(map(read_server, params.mcp_servers or ()))
+        target = "" if how == "new" else params.session_id
+        self.sessions[id] = session = Session(self._connection, id, params.cwd)
+        opening = _Opening(request, session, how, target)
+        request.on_cancel = lambda: self._stop_opening(opening)
+        ref = self._connection.expect(lambda reply: self._opened(reply, opening))
+        return [c.OpenSession(how, target, cwd=params.cwd, folders=folders, servers=servers, session=id, ref=ref)]
 
     def _opened(self, reply: Reply, opening: "_Opening") -> list[c.Command]:
         if opening.cancelled:
@@ -247,7 +236,7 @@ class Requests:
                 config.set_models(reply.data)
             case "state":
                 config.set_state(reply.data)
-                opening.state = reply.data if isinstance(reply.data, State) else None
+                opening.state = reply.data if isinstance(reply.data, State) else State()
             case "messages":
                 opening.messages = reply.data
         opening.missing -= 1
@@ -256,21 +245,19 @@ class Requests:
         return []
 
     def _answer_opening(self, opening: "_Opening") -> None:
-        session, state = opening.session, opening.state
+        writer, state = opening.session.writer, opening.state
         if opening.how == "load":
-            history = SessionWriter(self._connection, session.id, session.writer.cwd)
+            history = SessionWriter(self._connection, writer.id, writer.cwd)
             history.release()
-            replay(opening.messages, history)
-        named = opening.how in ("new", "fork")
-        config = session.writer.config
-        opening.request.answer(
-            shapes.SessionOpened(
-                session_id=session.id if named else UNSET, modes=config.modes, config_options=config.options()
-            )
-        )
-        session.writer.release()
-        if state and state.name:
-            session.writer.setting(SettingChanged("name", state.name))
+            replay(opening.messages, state.plan, history)
+        id = writer.id if opening.how in ("new", "fork") else UNSET
+        options = writer.config.options()
+        opening.request.answer(shapes.SessionOpened(session_id=id, modes=writer.config.modes, config_options=options))
+        writer.release()
+        if state.name:
+            writer.setting(SettingChanged("name", state.name))
+        if state.context and state.card:
+            writer.context_used(ContextUsed(state.context, state.card.window))
 
     def _stop_opening(self, opening: "_Opening") -> list[c.Command]:
         opening.cancelled = True
@@ -281,13 +268,13 @@ class Requests:
     # Sessions.
 
     def _list(self, request: ClientRequest, params: shapes.ListSessions) -> list[c.Command]:
-        after = _read_cursor(params.cursor) if params.cursor is not None else None
+        after = session_list.read_cursor(params.cursor) if params.cursor is not None else None
 
         def replied(reply: Reply) -> list[c.Command]:
             if reply.failure:
                 request.fail(error_of(reply.failure))
             else:
-                request.answer(_page(reply.data, after))
+                request.answer(session_list.page(reply.data, after))
             return []
 
         request.on_cancel = lambda: self._give_up(request)
@@ -432,7 +419,7 @@ class _Opening:
         self.target = target
         self.missing = 0
         """Replies that have not arrived."""
-        self.state: State | None = None
+        self.state = State()
         self.messages: object = ()
         self.cancelled = False
 
@@ -449,46 +436,6 @@ def _not_opened(failure: Failure, target: str) -> Error:
     if error.code != NOT_FOUND:
         return error
     return Error(NOT_FOUND, error.message, {"sessionId": target, **error.data})
-
-
-# Lists of sessions.
-
-
-def _page(cards: object, after: tuple[int, str] | None) -> shapes.SessionList:
-    known = [card for card in cards if isinstance(card, SessionCard)] if isinstance(cards, tuple | list) else []
-    rows = [card for card in sorted(known, key=_place) if after is None or _place(card) > after]
-    more = len(rows) > _PAGE
-    return shapes.SessionList(
-        sessions=[_info(card) for card in rows[:_PAGE]], next_cursor=_cursor(rows[_PAGE - 1]) if more else None
-    )
-
-
-def _place(card: SessionCard) -> tuple[int, str]:
-    """The newest first."""
-    return -card.at, card.id
-
-
-def _info(card: SessionCard) -> shapes.SessionInfo:
-    at = datetime.fromtimestamp(card.at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    title = (card.name or card.first).strip().partition("\n")[0]
-    return shapes.SessionInfo(
-        session_id=card.id, cwd=card.cwd or "/", title=title or None, updated_at=at if card.at else None
-    )
-
-
-def _cursor(card: SessionCard) -> str:
-    return b2a_base64(json.dumps(_place(card)).encode(), newline=False).decode()
-
-
-def _read_cursor(cursor: str) -> tuple[int, str]:
-    """Raises Refusal for what is no cursor of ours."""
-    try:
-        match json.loads(a2b_base64(cursor)):
-            case [int(at), str(id)]:
-                return at, id
-    except ValueError:
-        pass
-    raise Refusal(INVALID_PARAMS, "The cursor is none that this agent has given out; begin without one")
 
 
 _HANDLERS: dict[str, tuple[type[Shape] | None, Callable[[Requests, ClientRequest, Any], list[c.Command]]]] = {

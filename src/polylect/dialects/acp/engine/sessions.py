@@ -69,6 +69,7 @@ class Session:
         if event.turn == self.writer.turn:
             self.writer.turn = ""
             self.writer.abandon_calls()
+            self.writer.explain(event)
             self.writer.end_message()
         prompt = self.prompts.pop(event.turn, None)
         if prompt is None:

@@ -47,11 +47,9 @@ class Subagents:
         agent = self._agents.get(event.agent)
         if isinstance(event, e.AgentStarted):
             self._started(event)
-        elif agent is None:
-            self._main.lost[type(event).__name__] += 1
-        elif agent.writer:
+        elif agent and agent.writer:
             self._write_own(event, agent, agent.writer)
-        else:
+        elif agent:
             self._write_progress(event, agent)
 
     def writer(self, id: str) -> SessionWriter:
