@@ -54,6 +54,16 @@ def test_claude_announces_a_call_before_its_arguments_and_never_says_that_it_run
     ]
 
 
+def test_claude_shows_what_a_command_is_for_until_there_is_a_result() -> None:
+    talk = opened()
+    talk.prompt()
+    talk.update("tool_call", toolCallId="c", title="ls", rawInput={"command": "ls"}, content=shown("lists files"))
+    talk.update("tool_call_update", toolCallId="c", status="completed", rawOutput="(no output)")
+    (finished,) = talk.of(e.ToolFinished)
+    assert isinstance(finished, e.ToolFinished)
+    assert finished.output == "(no output)"
+
+
 def test_claude_speaks_with_one_message_id_for_thought_and_text_and_another_in_the_next_step() -> None:
     talk = opened()
     talk.prompt()
@@ -342,14 +352,14 @@ def test_opencode_has_one_message_id_for_text_and_another_for_thought() -> None:
     talk.prompt()
     talk.update("agent_thought_chunk", content=words("hm"), messageId="prt_1")
     talk.update("agent_message_chunk", content=words("First."), messageId="prt_2")
-    talk.update("tool_call", toolCallId="c1", title="bash", kind="execute", status="pending", rawInput={})
+    talk.update("tool_call", toolCallId="c1", title="bash", kind="execute", status="pending", rawInput={"cwd": "/w"})
     talk.update("tool_call_update", toolCallId="c1", title="ls", status="in_progress", rawInput={"command": "ls"})
     talk.update("tool_call_update", toolCallId="c1", status="completed", rawOutput={"output": "a"}, content=shown("a"))
     talk.update("agent_thought_chunk", content=words("so"), messageId="prt_3")
     talk.update("agent_message_chunk", content=words("Second."), messageId="prt_4")
     talk.answer("session/prompt", {"stopReason": "end_turn"})
     assert ended(talk).steps == 2
-    assert calls(talk) == [("c1", "execute", {"command": "ls"}, "ok")]
+    assert calls(talk) == [("c1", "bash", {"command": "ls"}, "ok")]
 
 
 def test_opencode_replays_a_fork_before_it_answers() -> None:
@@ -491,16 +501,28 @@ def test_kimi_reports_usage_after_the_answer_and_is_busy_with_an_error() -> None
     assert second.failure.code == "busy"
 
 
-def test_kimi_shows_growing_arguments_as_content() -> None:
-    talk = opened()
+def test_kimi_shows_growing_arguments_as_content_and_in_its_question_only_a_sentence() -> None:
+    talk = opened(agent("kimi-code"))
     talk.prompt()
+    talk.update("tool_call", toolCallId="0:c1", title="Bash", kind="execute", status="pending", content=shown(""))
     for piece in ("{", '{"command"', '{"command": "ls"}'):
-        talk.update("tool_call", toolCallId="0:c1", title="Bash", status="in_progress", content=shown(piece))
-    talk.update("tool_call_update", toolCallId="0:c1", status="completed", content=shown("a\nb"))
-    assert [event.text for event in talk.of(e.ToolOutput)] == ["{", '"command"', ': "ls"}']
-    (finished,) = talk.of(e.ToolFinished)
-    assert isinstance(finished, e.ToolFinished)
-    assert finished.output == "a\nb"
+        talk.update("tool_call_update", toolCallId="0:c1", status="in_progress", content=shown(piece))
+    question = {"toolCallId": "0:c1", "title": "Bash", "content": shown("Requesting approval to Running: ls")}
+    talk.hear(permission(0, question))
+    talk.do(Answer("0", "allow"))
+    talk.update(
+        "tool_call_update",
+        toolCallId="0:c1",
+        status="in_progress",
+        rawInput={"command": "ls"},
+        content=shown('{"command":"ls"}'),
+    )
+    talk.update("tool_call_update", toolCallId="0:c1", status="completed", content=shown("a\nb"), rawOutput="a\nb")
+    assert calls(talk) == [("0:c1", "Bash", {"command": "ls"}, "ok")]
+    assert talk.of(e.ToolOutput) == []
+    (ask,) = talk.of(e.Ask)
+    assert isinstance(ask, e.Ask)
+    assert (ask.args, ask.reason) == ({"command": "ls"}, "Requesting approval to Running: ls")
 
 
 # goose
@@ -649,7 +671,8 @@ def test_state_of_a_session_is_reported_as_settings() -> None:
         e.ContextUsed(5, 9),
         e.CostChanged(Usage(cost=0.5)),
     ]
-    assert talk.update("usage_update", used=5, size=9, cost={"amount": 9, "currency": "EUR"}) == [e.ContextUsed(5, 9)]
+    assert talk.update("usage_update", used=5, size=9, cost=cost) == []
+    assert talk.update("usage_update", used=6, size=9, cost={"amount": 9, "currency": "EUR"}) == [e.ContextUsed(6, 9)]
 
 
 def test_the_cost_of_a_turn_is_what_the_session_costs_more() -> None:
@@ -687,6 +710,7 @@ def test_the_cost_of_a_turn_is_what_the_session_costs_more() -> None:
         ({"code": -32602, "message": "Invalid params", "data": "already has active run `x`"}, "busy", "host", True),
         ({"code": -32602, "message": "Invalid params"}, "bad_params", "host", False),
         ({"code": 7, "message": ""}, "error", "engine", False),
+        ({"code": -32603, "message": "No previous sessions found"}, "no_such_session", "host", False),
     ],
 )
 def test_errors_of_any_code_end_the_turn_with_a_kind(

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from polylect.dialects.acp.frames import agent as shapes
 from polylect.dialects.acp.frames.content import Shape
 from polylect.dialects.acp.frames.own_meta import own_meta, read_own
+from polylect.dialects.acp.host.content import call_output
 from polylect.dialects.acp.host.tool_calls import Call
 from polylect.dialects.acp.versions import CANCELLED
 from polylect.dialects.host_base import Refusal
@@ -134,12 +135,13 @@ def _closed(ask: Ask, answer: Answer) -> AskClosed:
 
 
 def permission(ask: str, params: Object, call: Call) -> Ask:
-    """The question whether a call may run."""
+    """The question whether a call may run. What the agent shows beside it may be all that says what would run."""
     options = tuple(_option(row) for row in objects(params, "options") if text(row, "optionId"))
     title = call.title or call.tool
     own = read_own(params.get("_meta"))
     question = Ask(ask, call=call.id, name=call.tool, args=call.args, category=call.category, title=title)
-    return _with_own(replace(question, options=options), own)
+    shown = "" if own else call_output(call.content, None)
+    return _with_own(replace(question, options=options), {"reason": shown, **own})
 
 
 def _option(row: Object) -> Option:

@@ -53,7 +53,7 @@ def attachment_of(block: Object) -> Attachment | None:
 def call_output(content: list[Object], raw_output: Any) -> str:
     """The text of a tool call's result: its content, or else what agents put into `rawOutput`."""
     parts = [part for item in content if (part := _item_text(item))]
-    return "\n".join(parts) if parts else _raw_text(raw_output)
+    return "\n".join(parts) if parts else raw_text(raw_output)
 
 
 def call_images(content: list[Object]) -> tuple[Image, ...]:
@@ -81,7 +81,8 @@ def _diff(path: str, old: str, new: str) -> Iterator[str]:
     yield from lines
 
 
-def _raw_text(raw: Any) -> str:
+def raw_text(raw: Any) -> str:
+    """The text of a `rawOutput`, which may be anything."""
     if raw is None or isinstance(raw, str):
         return raw or ""
     if isinstance(raw, dict):

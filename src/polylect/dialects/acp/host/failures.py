@@ -22,6 +22,8 @@ _CODES: dict[int, tuple[str, Owner]] = {
     jsonrpc.INVALID_PARAMS: ("bad_params", "host"),
     jsonrpc.INVALID_REQUEST: ("bad_request", "host"),
 }
+_NO_SESSION = ("session not found", "unknown session", "invalid session", "no previous sessions", "no rollout found")
+"""How agents say that a session is not there, where they have no code for it."""
 _BUSY = ("turn.agent_busy", "already has active run")
 
 
@@ -38,6 +40,8 @@ def failure_of(error: jsonrpc.Error, agent: AgentInfo) -> Failure:
     if 400 <= error.code < 600:
         kind, retryable = fault_of_status(error.code)
         return Failure(kind, message, "provider", retryable)
+    if error.code == jsonrpc.INTERNAL_ERROR and any(phrase in message.lower() for phrase in _NO_SESSION):
+        return Failure("no_such_session", message, "host")
     if any(word in f"{text(data, 'code')} {message}" for word in _BUSY):
         return Failure("busy", message, "host", retryable=True)
     by_service = bool(text(data, "errorKind") or text(data, "errorName"))

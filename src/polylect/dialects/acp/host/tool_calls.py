@@ -6,11 +6,13 @@ and qwen announce a call before the model has written them. What an agent leaves
 answered.
 """
 
+import re
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
-from polylect.dialects.acp.host.content import call_images, call_output, has_diff
+from polylect.dialects.acp.host.content import call_images, call_output, has_diff, raw_text
 from polylect.dialects.lenient import Object, inner, objects, text, whole
 from polylect.vocab.content import Category, Form, Outcome
 from polylect.vocab.events import Event, ToolCalled, ToolFinished, ToolOutput, ToolStarted
@@ -25,6 +27,9 @@ _OUR_CATEGORIES: dict[str, Category] = {name: name for name in ("info", "edit", 
 _OUTCOMES: dict[str, Outcome] = {name: name for name in ("ok", "error", "denied", "cancelled", "skipped")}
 _FORMS: dict[str, Form] = {"diff": "diff", "image": "image"}
 _STATUSES = ("pending", "in_progress", "completed", "failed")
+_WORD = re.compile(r"[A-Za-z_][\w-]*")
+_PLACE = {"cwd"}
+"""An argument that opencode names before all others, which the model does not write."""
 UNSAID = "the agent did not say how it ended"
 
 
@@ -33,10 +38,11 @@ class BadFrame(ValueError):
 
 
 class Call(Struct):
-    """What is known of one call. The last five say which events were emitted for it, and what was answered."""
+    """What is known of one call. The last ones say which events were emitted for it, and what was asked."""
 
     id: str
     title: str = ""
+    first_title: str = ""
     name: str = ""
     kind: str = ""
     status: str = "pending"
@@ -51,6 +57,7 @@ class Call(Struct):
     asks: int = 0
     denied: str | None = None
     printed: str = ""
+    preview: str = ""
 
     @property
     def category(self) -> Category:
@@ -61,9 +68,20 @@ class Call(Struct):
 
     @property
     def tool(self) -> str:
-        """The name of the tool; gemini has it in the id of the call, others only say what kind of tool it is."""
+        """The name of the tool. gemini has it in the id of the call, opencode and kimi in the first title; others only
+        say what kind of tool it is."""
         in_id = self.id.partition("__")[0] if "__" in self.id and not self.id.startswith("mcp__") else ""
-        return self.name or in_id or (self.kind if self.kind not in ("", "other") else self.title)
+        word = (
+            self.first_title if _WORD.fullmatch(self.first_title) and self.first_title not in _texts(self.args) else ""
+        )
+        return self.name or in_id or word or (self.kind if self.kind not in ("", "other") else self.title)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the model has written the arguments, as far as one can tell."""
+        if self.status in ("completed", "failed") or self.args.keys() - _PLACE:
+            return True
+        return self.status == "in_progress" and not _begins_object(self.content)
 
 
 class ToolCalls:
@@ -95,23 +113,27 @@ class ToolCalls:
 
     def update(self, fields: Object) -> list[Event]:
         """News of a call, known or not. Raises BadFrame if it is not said of which."""
-        id = text(fields, "toolCallId")
-        if not id:
-            raise BadFrame("toolCallId: expected the id of a tool call")
-        call = self._calls.setdefault(id, Call(id))
+        call = self._find(fields)
         if call.finished:
             return []
         _merge(call, fields)
+        if call.status in ("completed", "failed") and not isinstance(fields.get("content"), list):
+            _drop_preview(call)
         return self._advance(call, inner(fields, "_meta"))
 
     def ask(self, fields: Object) -> tuple[Call, list[Event]]:
         """A permission request is about this call. Raises BadFrame."""
+        call = self._find(fields)
+        call.asks += 1
         events = self.update(fields)
-        call = self._calls[text(fields, "toolCallId")]
-        if not call.finished:
-            events += self._announce(call)
-            call.asks += 1
-        return call, events
+        call.preview = call_output(call.content, None)
+        return call, [*events, *(self._announce(call) if not call.finished else [])]
+
+    def _find(self, fields: Object) -> Call:
+        id = text(fields, "toolCallId")
+        if not id:
+            raise BadFrame("toolCallId: expected the id of a tool call")
+        return self._calls.setdefault(id, Call(id))
 
     def answered(self, id: str, *, denied: str | None) -> list[Event]:
         """A permission request for this call was answered; `denied` is the reason of a no."""
@@ -142,7 +164,7 @@ class ToolCalls:
 
     def _advance(self, call: Call, meta: Object) -> list[Event]:
         """The events that follow from what is known now."""
-        if not (self.ours or call.args or call.status != "pending" or call.called):
+        if not (self.ours or call.called or call.complete):
             return []
         events = self._announce(call)
         printed = _terminal_output(meta)
@@ -150,7 +172,7 @@ class ToolCalls:
             return [*events, *self._finish(call, *self._ending(call))]
         if call.asks:
             return events
-        if call.status == "in_progress" and not call.started:
+        if call.status == "in_progress" and not call.started and call.denied is None:
             call.started = True
             events.append(ToolStarted(call.id, call.tool))
         if printed:
@@ -162,7 +184,7 @@ class ToolCalls:
     def _announce(self, call: Call) -> list[Event]:
         if call.called:
             return []
-        call.called = True
+        call.called, call.name = True, call.tool  # codex names the tool only later
         return [ToolCalled(call.id, call.tool, call.args, call.category, call.title)]
 
     def _ending(self, call: Call) -> tuple[Outcome, str]:
@@ -188,11 +210,15 @@ class ToolCalls:
 def _merge(call: Call, fields: Object) -> None:
     """Fields that are absent, null or not understood change nothing; lists replace those before."""
     call.title = text(fields, "title") or call.title
-    call.name = text(fields, "name") or _tool_name(inner(fields, "_meta")) or call.name
+    call.first_title = call.first_title or call.title
+    if not call.called:
+        call.name = text(fields, "name") or _tool_name(inner(fields, "_meta")) or call.name
     call.kind = kind if (kind := text(fields, "kind")) in _KINDS else call.kind
     call.status = status if (status := text(fields, "status")) in _STATUSES else call.status
     if isinstance(fields.get("content"), list):
         call.content = objects(fields, "content")
+        if not call.called and not call.args:
+            call.args = _arguments(call.content)
     if isinstance(fields.get("locations"), list):
         call.locations = objects(fields, "locations")
     if (raw_input := fields.get("rawInput")) is not None:
@@ -200,8 +226,32 @@ def _merge(call: Call, fields: Object) -> None:
     if (raw_output := fields.get("rawOutput")) is not None:
         call.raw_output = raw_output
     call.own = call.own | inner(inner(fields, "_meta"), "polylect")
-    if ended := inner(inner(fields, "_meta"), "terminal_exit"):
+    ended = inner(inner(fields, "_meta"), "terminal_exit")
+    if isinstance(ended.get("exit_code"), int):
         call.own = call.own | {"exit_code": whole(ended, "exit_code")}
+
+
+def _begins_object(content: list[Object]) -> bool:
+    """Whether the content is the beginning of JSON: kimi shows the arguments so while the model writes them."""
+    return call_output(content, None).startswith("{")
+
+
+def _arguments(content: list[Object]) -> dict[str, Any]:
+    """The arguments that the content shows; empty if it does not."""
+    try:
+        return msgspec.json.decode(call_output(content, None), type=dict[str, Any]) if _begins_object(content) else {}
+    except msgspec.DecodeError:
+        return {}
+
+
+def _texts(args: dict[str, Any]) -> list[Any]:
+    return [value for value in args.values() if isinstance(value, str)]
+
+
+def _drop_preview(call: Call) -> None:
+    """claude shows the description of a command as content, and its result only as `rawOutput`."""
+    if raw_text(call.raw_output) and not has_diff(call.content):
+        call.content = []
 
 
 def _tool_name(meta: Object) -> str:
@@ -221,7 +271,7 @@ def _terminal_output(meta: Object) -> str:
 def _news(call: Call) -> list[Event]:
     """What the content of a running call has that was not there before."""
     output, before = call_output(call.content, None), call.printed
-    if output == before:
+    if output in (before, call.preview) or (call.args and _arguments(call.content) == call.args):
         return []
     call.printed = output
     if before and not output.startswith(before):

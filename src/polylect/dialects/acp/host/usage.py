@@ -41,14 +41,15 @@ class SessionUsage:
         return Usage(used.input, used.output, used.cache_read, used.cache_write, since or None)
 
     def changed(self, fields: Object) -> list[Event]:
-        """A `usage_update`: the context, and perhaps the cost of the session so far."""
+        """A `usage_update`: the context, and perhaps the cost of the session so far. Agents repeat it."""
+        before, total = self.context, self.total
         self.context = ContextUsed(whole(fields, "used"), whole(fields, "size"))
+        events: list[Event] = [self.context] if self.context != before else []
         cost = inner(fields, "cost")
-        if text(cost, "currency").upper() != "USD":
-            return [self.context]
-        total = self.total
-        self.total = Usage(total.input, total.output, total.cache_read, total.cache_write, amount(cost, "amount"))
-        return [self.context, CostChanged(self.total)]
+        if text(cost, "currency").upper() == "USD" and amount(cost, "amount") != total.cost:
+            self.total = Usage(total.input, total.output, total.cache_read, total.cache_write, amount(cost, "amount"))
+            events.append(CostChanged(self.total))
+        return events
 
 
 def counted(fields: Object) -> Usage:
