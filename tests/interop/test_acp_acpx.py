@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 from bench.peers import installed
 
-from interop.acp_clients import Client, Json, Refused, Stage, choose, story, typescript_client, words
+from interop.acp_clients import Client, Json, Refused, Stage, choose, processes, story, typescript_client, words
 from interop.claude_hosts import play
 from interop.claude_model import WAIT, Model, Step, text, use
 from machine import PATIENCE
@@ -61,7 +61,7 @@ def drive(place: Path, talk: Callable[[Stage, Acpx], Awaitable[None]]) -> None:
     async def main(model: Model) -> None:
         stage = Stage(place, model)
         await talk(stage, Acpx(stage))
-        while stage.processes():  # noqa: ASYNC110  (it leaves its agent to a process of its own)
+        while processes(stage.place):  # noqa: ASYNC110  (it leaves its agent to a process of its own)
             await asyncio.sleep(0.05)
         stage.check()
 
@@ -95,7 +95,7 @@ def test_acpx_keeps_a_session(tmp_path: Path) -> None:
     async def talk(stage: Stage, acpx: Acpx) -> None:
         assert (await acpx("sessions", "new")).code == 0
         assert "That was it." in (await acpx("--approve-all", "--ttl", "1", "prompt", "MAKE")).out
-        while stage.processes():  # noqa: ASYNC110
+        while processes(stage.place):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
         slow = await acpx.start("prompt", "SLOW")  # another process goes on with the session
         await _asked(stage.model, "SLOW")
