@@ -50,9 +50,18 @@ def run(start: Start, packed: PackedImports) -> int:
     secrets.conceal(keys(start.values))
     _log_to_stderr(str(start.values.get("log_level", "")))
     with asyncio.Runner() as runner:
-        code = runner.run(_StdioProcess(start, packed).run())
+        code = runner.run(_listen(start) if start.values.get("listen") else _StdioProcess(start, packed).run())
         sys.stderr.flush()
         os._exit(code)  # the runner would wait for tools and threads that ignore their end
+
+
+async def _listen(start: Start) -> int:
+    try:
+        from polylect.app.serving.websocket.listener import Listener  # 40 ms, and only here
+    except ModuleNotFoundError as error:
+        print_error(f"--listen needs {error.name}; run: pip install 'polylect[serve]'")
+        return 1
+    return await Listener(start).run()
 
 
 class _StdioProcess:

@@ -105,7 +105,7 @@ class Outgoing:
 
     def _bytes_read(self) -> int:
         """The bytes that the host has read. Writes do not show it: a pipe accepts more only when a page is free."""
-        return self._written - _unread(self._descriptor)
+        return self._written - unread_bytes(self._descriptor)
 
     def _flush(self) -> None:
         self._scheduled = False
@@ -226,7 +226,7 @@ async def closed(descriptor: int) -> None:
         poll.close()
 
 
-def _unread(descriptor: int) -> int:
+def unread_bytes(descriptor: int) -> int:
     """The number of bytes in a pipe or socket that its reader has not read; 0 where the system does not tell."""
     from array import array
     from fcntl import ioctl

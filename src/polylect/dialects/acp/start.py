@@ -14,7 +14,17 @@ SEVERAL_SESSIONS = True
 FIRST_SESSION = False
 new_id = new_session_id = folder.new_id
 
-_FLAGS = {**FLAGS, "--acp": ("switch", "acp")}
+_LISTEN_FLAGS = {
+    "--listen": ("text", "listen"),
+    "--allow-remote": ("switch", "allow_remote"),
+    "--token-file": ("text", "token_file"),
+    "--allow-origin": ("list", "allow_origin"),
+    "--allow-host": ("list", "allow_host"),
+    "--max-connections": ("count", "max_connections"),
+    "--resume-seconds": ("seconds", "resume_seconds"),
+    "--ping-seconds": ("seconds", "ping_seconds"),
+}
+_FLAGS = {**FLAGS, "--acp": ("switch", "acp"), **_LISTEN_FLAGS}
 _OF_ONE_SESSION = {
     "session_id": "--session-id",
     "resume": "--resume",
@@ -36,7 +46,36 @@ def options(words: list[str], program: str, env: dict[str, str]) -> Options:
             raise UsageError(f"{flag} has no meaning with --acp: the client opens sessions by requests")
     if options.get("trust_workspace") and not options.get("workspace"):
         raise UsageError("--trust-workspace: name the folder that is trusted with --workspace FOLDER")
+    _check_listening(options)
     return options
+
+
+def _check_listening(options: Options) -> None:
+    """Completes the address to listen on, as `HOST:PORT`. Raises UsageError."""
+    if "listen" not in options:
+        if flag := next((flag for flag, (_, name) in _LISTEN_FLAGS.items() if name in options), ""):
+            raise UsageError(f"{flag} has no meaning without --listen HOST:PORT")
+        return
+    host, _, port = str(options["listen"]).rpartition(":")
+    host = host.strip("[]") or "127.0.0.1"
+    if not (port.isascii() and port.isdigit() and int(port) < 65536):
+        raise UsageError(f"--listen {options['listen']!r}: say HOST:PORT, as 127.0.0.1:0; port 0 is any free one")
+    host = "127.0.0.1" if host == "localhost" else host
+    if not options.get("allow_remote") and not _is_loopback(host):
+        raise UsageError(
+            f"--listen {host}: other machines could connect. Whoever has the token then runs commands here as you, and"
+            " nothing is encrypted. Listen on 127.0.0.1 behind ssh -L or a proxy with TLS, or add --allow-remote"
+        )
+    options["listen"] = f"{host}:{port}"
+
+
+def _is_loopback(host: str) -> bool:
+    import ipaddress  # only with --listen
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name, which can point anywhere
+        return False
 
 
 def version(program: str) -> str:

@@ -1,0 +1,1 @@
+"""ACP over WebSocket: one process for any number of clients. Imported only with `--listen`."""
