@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _KEPT = 8 * 1024 * 1024
 """Bytes of messages that are kept for a client that may come back: more than the buffers of a socket hold."""
+_GATHER = 0.008
+"""Seconds between two writes of what nobody has asked for just now: a write costs more than the deltas in it."""
 
 
 class ClientConnection:
@@ -57,6 +59,7 @@ class ClientConnection:
         """What has been written since the socket was lost."""
         self._expiry: asyncio.TimerHandle | None = None
         self._scheduled = False
+        self._flushed_at = 0.0
         self._due: asyncio.TimerHandle | None = None
         self._writable = asyncio.Event()
         self._has_ended = False
@@ -104,6 +107,7 @@ class ClientConnection:
         self._received += 1
         self._conversation.receive(message.replace(b"\n", b" ") + b"\n")
         self._flush()
+        self._flushed_at = 0.0  # an answer that comes later does not wait
 
     def on_lost(self, *, finished: bool) -> None:
         """The socket is closed. Sessions end, unless their client may come back."""
@@ -142,11 +146,12 @@ class ClientConnection:
     def _wake(self) -> None:
         if not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self._flush)
+            self._loop.call_at(self._flushed_at + _GATHER, self._flush)
 
     def _flush(self) -> None:
         """Sends what is ready, in one write."""
         self._scheduled = False
+        self._flushed_at = self._loop.time()
         codec = self._conversation.codec
         if data := codec.data_to_send():
             messages = data.split(b"\n")[:-1]
@@ -184,8 +189,6 @@ class ClientConnection:
 
     async def _wait_writable(self) -> None:
         """Returns at once while the client reads what is sent, else when it has read enough, or is given up."""
-        if self._scheduled:
-            self._flush()
         while not self._has_ended and not self._can_write():
             self._writable.clear()
             await self._writable.wait()
