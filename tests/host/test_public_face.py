@@ -22,7 +22,16 @@ from polylect.host.sync import SyncAgent
 from polylect.host.sync import connect as sync_connect
 from polylect.providers.scripted import Scripted
 from polylect.vocab import errors as vocab_errors
-from polylect.vocab.errors import PolylectError, ProviderError, SessionError, StartError, StorageError, ToolError
+from polylect.vocab.errors import (
+    NoHostAnswer,
+    NoSuchFile,
+    PolylectError,
+    ProviderError,
+    SessionError,
+    StartError,
+    StorageError,
+    ToolError,
+)
 
 PATIENCE = 20.0
 SCRIPT = '[[reply]]\ntext = "Hello"\n'
@@ -160,7 +169,15 @@ def test_the_sdk_raises_nothing_but_host_errors() -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [StartError("no", code=78), SessionError("no"), StorageError("no"), ToolError("no"), ProviderError("auth", "no")],
+    [
+        StartError("no", code=78),
+        SessionError("no"),
+        StorageError("no"),
+        ToolError("no"),
+        NoSuchFile("no"),
+        NoHostAnswer("no"),
+        ProviderError("auth", "no"),
+    ],
     ids=lambda error: type(error).__name__,
 )
 def test_errors_of_an_engine_in_this_process_are_host_errors(error: PolylectError) -> None:
@@ -181,7 +198,8 @@ def test_errors_of_an_engine_in_this_process_are_host_errors(error: PolylectErro
 
 def test_the_errors_of_the_vocabulary_are_all_tried() -> None:
     made = {name for name, each in vars(vocab_errors).items() if isinstance(each, type)}
-    assert made == {"PolylectError", "ProviderError", "ToolError", "StartError", "SessionError", "StorageError"}
+    tools = {"ToolError", "NoSuchFile", "NoHostAnswer"}
+    assert made == {"PolylectError", "ProviderError", "StartError", "SessionError", "StorageError"} | tools
 
 
 @pytest.mark.parametrize(

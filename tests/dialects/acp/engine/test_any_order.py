@@ -16,6 +16,7 @@ from polylect.vocab import commands as c
 from polylect.vocab import events as e
 from polylect.vocab.answers import SessionCard
 from polylect.vocab.content import Failure
+from thoroughness import up_to
 
 SESSION = "s"
 FAILURES = (None, None, None, Failure("no_such_session", "gone", "host"), Failure("x", "broken", "engine"))
@@ -120,7 +121,7 @@ class Run:
 
 
 @given(steps=STEPS, capabilities=st.sampled_from([None, ALL, {**ALL, "subagents": {}}]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=up_to(200), deadline=None)
 def test_every_request_gets_one_answer_and_every_line_is_as_published(steps: list[Any], capabilities: Any) -> None:
     """docs/acp.md, requirements 5, 38 and 44."""
     run = Run(capabilities)
@@ -133,7 +134,7 @@ def test_every_request_gets_one_answer_and_every_line_is_as_published(steps: lis
 
 
 @given(line=st.dictionaries(st.sampled_from(["jsonrpc", "id", "method", "params", "result", "error"]), JSON))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=up_to(200), deadline=None)
 def test_any_object_is_data(line: dict[str, Any]) -> None:
     """docs/acp.md, requirement 3."""
     agent = Agent()

@@ -11,8 +11,8 @@ from polylect.dialects.acp.versions import MAX_FRAME
 from polylect.vocab import events as e
 from polylect.vocab.content import Failure
 
-LONG = "\x00" * (MAX_FRAME // 5)
-"""Six bytes each, as JSON."""
+LONG = "\x00" * (MAX_FRAME // 50) + "x" * MAX_FRAME
+"""The former are six bytes each, as JSON; a text of nothing else would take long to encode."""
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def one_turn(agent: Agent, session: str, number: int) -> None:
         e.Reply(command.ref, session=session),
         e.TurnStarted(**where),
         e.StepStarted(**where),
-        *(e.TextDelta("word ", **where) for _ in range(50)),
+        *(e.TextDelta("word ", **where) for _ in range(5)),
         e.ToolCalled(f"c{number}", "Bash", {"command": "make"}, **where),
         e.Ask(f"a{number}", call=f"c{number}", name="Bash", args={"command": "make"}, **where),
     )
