@@ -19,6 +19,7 @@ from polylect.app.cli.engine_choice import in_flags, resolve_engine
         ("aio 'a b'", "jsonstream:0.1.0", (["aio", "a b"], {"dialect": "jsonstream", "version": "0.1.0"})),
         ("polylect --json-stream", "", (["polylect", "--json-stream"], {"dialect": "jsonstream"})),
         ("x --mode rpc", "", (["x", "--mode", "rpc"], {"dialect": "omp"})),
+        ("x acp", "", (["x", "acp"], {"dialect": "acp"})),
         ("x --output-format stream-json", "", (["x", "--output-format", "stream-json"], {"dialect": "claude"})),
     ],
 )

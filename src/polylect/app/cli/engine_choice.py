@@ -13,7 +13,7 @@ from polylect.host.engine_registry import ENGINES
 from polylect.host.errors import UnknownEngine
 
 HELP = f"one of {', '.join(ENGINES)}, or a command line in quotes (polylect)"
-DIALECT_HELP = "the wire of a command line: native, jsonstream, omp or claude, with a version as jsonstream:0.1.0"
+DIALECT_HELP = "the wire of a command line: native, jsonstream, omp, claude or acp, with a version as jsonstream:0.1.0"
 _FLAGS = {"session": "session-id", "max_cost": "budget"}
 """Flags that are not called as the parameter of `connect`."""
 _DIALECTS = plug.dialects()
@@ -23,6 +23,8 @@ _DIALECT_BY_WORD = {
     "rpc": "omp",
     "--mode=rpc": "omp",
     "stream-json": "claude",
+    "--acp": "acp",
+    "acp": "acp",
 }
 """Words of a command line that show which wire the program will speak."""
 

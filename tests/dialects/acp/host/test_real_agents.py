@@ -808,8 +808,8 @@ def test_everything_that_has_to_do_with_files_and_terminals_is_the_work_of_the_h
         assert isinstance(event, e.HostCall)
         return event
 
-    def answer(call: e.HostCall, result: Any = None, error: str = "") -> Any:
-        talk.do(HostReply(call.call, result, error))
+    def answer(call: e.HostCall, result: Any = None, error: str = "", code: str = "") -> Any:
+        talk.do(HostReply(call.call, result, error, code=code))
         assert talk.sent[-1]["id"] == call.call
         return talk.sent[-1].get("result", talk.sent[-1].get("error"))
 
@@ -817,7 +817,10 @@ def test_everything_that_has_to_do_with_files_and_terminals_is_the_work_of_the_h
     assert (read.method, read.params) == ("read_text_file", {"path": "/w/a", "line": 2, "limit": None})
     assert answer(read, {"content": "x"}) == {"content": "x"}
     missing = ask("fs/read_text_file", path="/w/b")
-    assert answer(missing, {"code": "not_found", "uri": "file:///w/b"}, "no such file")["code"] == -32002
+    error = {"code": -32002, "message": "no such file", "data": {"uri": "file:///w/b"}}
+    assert answer(missing, error="no such file", code="missing") == error
+    assert answer(ask("fs/read_text_file", path="b"), error="not absolute", code="bad_params")["code"] == -32602
+    assert answer(ask("fs/read_text_file", path="/w/c"), error="it is a folder", code="failed")["code"] == -32603
     write = ask("fs/write_text_file", path="/w/a", content="y")
     assert write.params == {"path": "/w/a", "content": "y"}
     assert answer(write) == {}

@@ -330,7 +330,7 @@ class HostSide(HostCodec):
     def _host_call(self, message: jsonrpc.Request, params: Object, line: bytes) -> list[e.Event]:
         session = self._sessions.of(text(params, "sessionId")) or self._sessions.main
         call = str(message.id) if str(message.id) not in self._commands.host_calls else self._env.new_id()
-        self._commands.host_calls[call] = (message.id, message.method)
+        self._commands.host_calls[call] = (message.id, message.method, text(params, "path"))
         fields = host_call_params(message.method, params)
         return session.place([e.HostCall(call, HOST_CALLS[message.method], fields)])
 
@@ -339,7 +339,7 @@ class HostSide(HostCodec):
         id: Any = params.get("requestId")
         if closed := self._asks.withdrawn(id):
             return [closed]
-        for call, (request, _) in self._commands.host_calls.items():
+        for call, (request, *_) in self._commands.host_calls.items():
             if request == id:
                 del self._commands.host_calls[call]
                 self._connection.error(request, jsonrpc.Error(CANCELLED, "The request was cancelled"))

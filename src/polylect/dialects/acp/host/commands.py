@@ -53,8 +53,8 @@ class CommandWriter:
         self._sessions = sessions
         self._asks = asks
         self._opening = opening
-        self.host_calls: dict[str, tuple[jsonrpc.Id, str]] = {}
-        """Requests that the host carries out: by the id of the `HostCall`, the id and the method on the wire."""
+        self.host_calls: dict[str, tuple[jsonrpc.Id, str, str]] = {}
+        """Requests that the host carries out: by the id of the `HostCall`, its id, method and path on the wire."""
         self._waiting: list[c.Command] = []
         """Commands that came before the session was open."""
 
@@ -229,9 +229,9 @@ class CommandWriter:
             raise Refusal(f"the agent does not wait for {command.call!r}", "unknown_call")
         if command.partial:
             return accepted(command)
-        id, method = self.host_calls.pop(command.call)
+        id, method, path = self.host_calls.pop(command.call)
         if command.error:
-            self._connection.error(id, host_call_error(command.error, command.result))
+            self._connection.error(id, host_call_error(command.error, command.code, path))
         else:
             self._connection.result(id, host_call_result(method, command.result))
         return accepted(command)

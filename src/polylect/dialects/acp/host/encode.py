@@ -9,6 +9,7 @@ from typing import Any
 from polylect.dialects.acp.frames import agent as shapes
 from polylect.dialects.acp.frames.client import Empty
 from polylect.dialects.acp.frames.content import Shape
+from polylect.dialects.acp.host.prompts import file_uri
 from polylect.dialects.acp.versions import NOT_FOUND
 from polylect.dialects.lenient import Object, objects, text, whole, words
 from polylect.wire import jsonrpc
@@ -23,7 +24,13 @@ HOST_CALLS = {
     "terminal/release": "release_terminal",
 }
 """Our names of the requests that a host carries out."""
-_CODES = {"not_found": NOT_FOUND, "bad_params": jsonrpc.INVALID_PARAMS}
+_CODES = {
+    "missing": NOT_FOUND,
+    "bad_params": jsonrpc.INVALID_PARAMS,
+    "outside": jsonrpc.INVALID_PARAMS,
+    "unsupported": jsonrpc.METHOD_NOT_FOUND,
+}
+"""The codes of the wire for words of `HostReply.code`."""
 
 
 def host_call_params(method: str, params: Object) -> Object:
@@ -54,12 +61,10 @@ def host_call_result(method: str, result: Any) -> Shape:
     return _RESULTS[method](fields) if method in _RESULTS else Empty()
 
 
-def host_call_error(error: str, result: Any) -> jsonrpc.Error:
-    """The error of the agent's request. A `code` in the result says more: `not_found`, or a number of the wire."""
-    code = result.get("code") if isinstance(result, dict) else None
-    data = {key: value for key, value in result.items() if key != "code"} if isinstance(result, dict) else {}
-    number = code if isinstance(code, int) else _CODES.get(str(code), jsonrpc.INTERNAL_ERROR)
-    return jsonrpc.Error(number, error, data or {"details": error})
+def host_call_error(error: str, code: str, path: str) -> jsonrpc.Error:
+    """The error of the agent's request. `code` is the word of the host for it, `path` the file that it is about."""
+    number = _CODES.get(code, jsonrpc.INTERNAL_ERROR)
+    return jsonrpc.Error(number, error, {"uri": file_uri(path)} if code == "missing" else {"details": error})
 
 
 def _exit_status(fields: Object) -> shapes.ExitStatus:
