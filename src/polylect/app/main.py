@@ -36,6 +36,7 @@ polylect: a coding agent for host programs
   polylect --output-format stream-json --input-format stream-json --verbose [flags]
                                    the same as claude does it, with claude's flags; see docs/claude.md
   polylect --acp [flags]           the same for editors and other clients of the Agent Client Protocol; see docs/acp.md
+  polylect acp --listen HOST:PORT  the same for many clients over WebSocket
   polylect run PROMPT [flags]      one task for any engine, for scripts; see polylect run --help
   polylect chat [flags]            a conversation in the terminal with any engine; see polylect chat --help
   polylect engines [--json]        which engines this machine has

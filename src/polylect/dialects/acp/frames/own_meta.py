@@ -2,6 +2,9 @@
 
 All of it is inside `_meta.polylect`, and nothing is needed: both ends work with peers that never send it.
 
+a message over WebSocket          `seq`, its number, beside `jsonrpc`, for clients that ask for it (docs/acp.md)
+params of `initialize`            over WebSocket: `resume`, `cursor`; its result: `connection`, `resumeSeconds`,
+                                  `resumed`, `received`
 params of `session/prompt`        `turn` (its id); `busy`, `query`, `verbatim`, `schema`, `max_cost`, `max_tokens`
                                   as in `Prompt`
 a `resource_link` of a prompt     `file`: the path, for a `File`; without it the block is a `Link`
