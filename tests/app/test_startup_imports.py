@@ -58,6 +58,12 @@ FACES: dict[str, tuple[tuple[str, ...], set[str], bytes, str]] = {
         _INITIALIZE,
         '"type":"control_response"',
     ),
+    "acp": (
+        ("--acp",),
+        {f"polylect.dialects.{name}" for name in ("omp", "claude", "acp", "acp.start")},
+        b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}\n',
+        '"protocolVersion"',
+    ),
 }
 """By wire: its flags, what it needs beyond the handful, a first request, and what is in the answer."""
 FIRST = {
@@ -65,8 +71,9 @@ FIRST = {
     "jsonstream": b'{"type":"ready"',
     "omp": b'{"type":"ready"}\n',
     "claude": b"",
+    "acp": b"",
 }
-"""What is heard before anything else is imported. On Claude's wire an engine speaks only when it is spoken to."""
+"""What is heard before anything else is imported. On Claude's wire and on ACP an engine speaks only when spoken to."""
 
 NOT_FOR_A_FIRST_ANSWER = {
     "_ssl": "TLS, which a script needs not at all and a model only with its first prompt",
@@ -79,8 +86,19 @@ NOT_FOR_A_FIRST_ANSWER = {
     "dataclasses": "which our Structs do without",
     "pathlib": "which os.path stands in for",
     "polylect.tools.standard": "tools, which are loaded while the host thinks",
+    "polylect.engine.turn.loop": "turns, the same",
+    "polylect.engine.turn.structured": "answers in a form",
+    "polylect.vocab.argument_schema": "what a model is told of tools",
+    "polylect.sessions.catalogue": "lists of sessions",
+    "polylect.app.serving.otel": "spans, for those who have a collector",
+    "polylect.app.serving.mcp_servers": "MCP servers, where one is named",
+    "polylect.app.cli.terminal": "errors for people",
+    "polylect.host.errors": "errors of the SDK",
 }
-BUT = {"claude": {"polylect.tools.standard", "binascii"}}
+BUT = {
+    "claude": {"polylect.tools.standard", "binascii", "polylect.vocab.argument_schema", "polylect.app.cli.terminal"},
+    "acp": {"binascii"},
+}
 """Its answer names the skills, which come with the tools."""
 
 _SPY = """
@@ -148,7 +166,7 @@ def test_a_first_request_is_answered_without_what_only_a_turn_needs(tmp_path: Pa
         )
     assert answer.encode() in done.stdout
     imported = set(json.loads(done.stderr))
-    assert "polylect.engine.turn.loop" in imported
+    assert "polylect.engine.engine" in imported
     imported -= BUT.get(face, set())
     assert not {name: why for name, why in NOT_FOR_A_FIRST_ANSWER.items() if name in imported}
     assert not [name for name in imported if name.startswith("polylect.dialects.") and is_of_others(name, face)]

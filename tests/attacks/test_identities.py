@@ -17,7 +17,6 @@ from polylect.engine.subagents.personas import Persona
 from polylect.engine.subagents.spawn import Spawn
 from polylect.engine.tools.exit_plan import ExitPlanMode
 from polylect.engine.tools.script import Script
-from polylect.engine.turn.structured import NAME as STRUCTURED
 from polylect.mcp.names import long_name, name_fault, name_for
 from polylect.permissions.gate import ProposedCall, verdict
 from polylect.permissions.rules import parse
@@ -28,6 +27,7 @@ from polylect.vocab.content import Category, Mode, Origin, Rule, ToolCall
 from polylect.vocab.events import AgentStarted, Ask, Event, HostCall, Notice, ToolCalled, ToolFinished
 from polylect.vocab.modes import MODES
 from polylect.vocab.tool_names import BUILTIN, is_reserved
+from polylect.vocab.tool_names import STRUCTURED_OUTPUT as STRUCTURED
 
 FOREIGN: list[Origin] = ["mcp", "host", "extension"]
 TAKEN = ["Script", "Agent", "Skill", "StructuredOutput", "Bash", "read", "TASK", "KillShell", "mcp__github__get_issue"]

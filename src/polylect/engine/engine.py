@@ -18,7 +18,7 @@ from polylect.engine.agent import Agent, EngineCallbacks
 from polylect.engine.commands import host_capabilities, queries
 from polylect.engine.commands.background import LATER, BackgroundTasks, attempted
 from polylect.engine.commands.compact import CompactQueue
-from polylect.engine.commands.configure import BadSetting
+from polylect.engine.commands.configure import BadSetting, schema_fault
 from polylect.engine.commands.context import CommandContext, HeldCommands, McpServers
 from polylect.engine.commands.settings_changes import SettingsChanges
 from polylect.engine.commands.slash import SlashCommands
@@ -26,14 +26,12 @@ from polylect.engine.commands.switch_session import SessionSwitch
 from polylect.engine.commands.user_shell import UserShell
 from polylect.engine.context import attachments
 from polylect.engine.heartbeat import Heartbeat
-from polylect.engine.settings import Settings
+from polylect.engine.settings import MOST_REMINDERS, Settings
 from polylect.engine.subagents.personas import described_by, find_personas
 from polylect.engine.subagents.spawn import RunningAgents, Spawn
 from polylect.engine.tools.exit_plan import ExitPlanMode
 from polylect.engine.traces import Tracer
-from polylect.engine.turn.loop import MOST_REMINDERS
 from polylect.engine.turn.steering import STEER
-from polylect.engine.turn.structured import fault_in_schema
 from polylect.engine.turn.turns import TurnQueue
 from polylect.permissions.rules import BadRule
 from polylect.vocab import commands as c
@@ -222,7 +220,7 @@ class Engine:
             return Failure("queue_full", message, "host", retryable=True)
         if command.busy == "refuse" and turns.engaged:
             return Failure("busy", "a turn is running", "host", retryable=True)
-        if command.schema and (fault := fault_in_schema(command.schema)):
+        if command.schema and (fault := schema_fault(command.schema)):
             return Failure("bad_schema", f"the schema of the answer cannot be used: {fault}", "host")
         user_message = self._read(command)
         if isinstance(user_message, Failure):

@@ -13,6 +13,9 @@ from polylect.engine.turn.budget import Budget
 from polylect.vocab.answers import InterruptMode, QueueMode
 from polylect.vocab.content import Mode
 
+MOST_REMINDERS = 3
+"""How often in a turn the user's own code can send the model back: by rules, and when it would stop."""
+
 
 class Settings(Struct, frozen=True):
     """The settings of one engine. Zero means no limit. Times are in seconds."""

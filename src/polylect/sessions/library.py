@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from polylect.sessions import catalogue, folder, log
+from polylect.sessions import folder, log
 from polylect.sessions.folder import Folder, FolderError
 from polylect.sessions.replay import Replay, is_typed_message
 from polylect.sessions.store import FileStore
@@ -77,6 +77,8 @@ class FileLibrary:
         return fork
 
     def sessions(self, cwd: str = "") -> Sequence[SessionCard]:
+        from polylect.sessions import catalogue  # only where sessions are listed
+
         return [
             SessionCard(
                 summary.session, summary.workspace, summary.name, summary.active, summary.messages, summary.words

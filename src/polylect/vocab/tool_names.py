@@ -15,6 +15,9 @@ from typing import Any
 EXIT_PLAN = "ExitPlanMode"
 """Presents a plan; the gate treats it on its own: it always asks, and leaving plan mode is its purpose."""
 
+STRUCTURED_OUTPUT = "StructuredOutput"
+"""Gives the answer of a turn in the form that was asked for."""
+
 BUILTIN = frozenset(
     (
         *("Read", "Write", "Edit", "MultiEdit", "NotebookEdit", "Glob", "Grep", "Bash", "BashOutput", "KillBash"),

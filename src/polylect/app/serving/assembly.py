@@ -9,15 +9,13 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from polylect.app.serving.available_models import AvailableModels
 from polylect.app.serving.lazy_tools import LazyTools
-from polylect.app.serving.mcp_servers import open_servers
 from polylect.app.serving.open_provider import keys, open_provider
-from polylect.app.serving.otel import open_spans
 from polylect.app.serving.sandbox_setup import open_sandbox, withheld_notice
 from polylect.app.startup import config, secrets
 from polylect.app.startup.start import Start, capabilities
@@ -40,10 +38,11 @@ from polylect.tools.worker.pool import WorkerPool
 from polylect.vocab.commands import AddServer, Configure
 from polylect.vocab.content import Abilities
 from polylect.vocab.events import CostChanged
-from polylect.vocab.ports import Provider, Tool
+from polylect.vocab.ports import Provider, Servers, Tool
 from polylect.vocab.tool_names import same_tool
 
 if TYPE_CHECKING:
+    from polylect.app.serving.otel import Spans
     from polylect.extensions.extensions import Extensions
 
 _SPANS_TIMEOUT = 2.0
@@ -70,7 +69,7 @@ class Assembly:
         self._settings = settings = _settings(start)
         self._provider = provider or open_provider(start.values, start.env)
         self._models = None if provider else AvailableModels(start.values, start.env)
-        self._spans = open_spans(start.env, start.session)
+        self._spans = _open_spans(start)
         self._sandbox = sandbox = open_sandbox(start.values, start.env, start.place.path if start.place else "")
         self._tools = LazyTools(lambda: _standard_tools(settings, start, sandbox))
 
@@ -100,7 +99,7 @@ class Assembly:
             trace=self._spans.add if self._spans else None,
             offered=Abilities(mcp=bool(start.values.get("mcp_servers")), extras=capabilities(start.values)),
             callbacks=callbacks,
-            open_servers=partial(open_servers, custody, long_names=long_names, withheld=withheld),
+            open_servers=partial(_open_servers, custody, long_names=long_names, withheld=withheld),
             wait_writable=self._wait_writable,
             full=self._full,
             new_id=new_id,
@@ -121,6 +120,8 @@ class Assembly:
 
     def warm_up(self) -> None:
         """Loads what the first request needs and `ready` did not."""
+        import polylect.engine.turn.loop  # noqa: F401  (turns run there)
+
         len(self._tools)
         getattr(self._provider, "warm", lambda: None)()
 
@@ -154,6 +155,21 @@ class Assembly:
 
             for server in servers_from(servers, self._start.env):
                 engine.handle(AddServer(server))
+
+
+def _open_spans(start: Start) -> "Spans | None":
+    """What sends spans; None where the environment names no collector."""
+    if not any(name.startswith("OTEL_EXPORTER_OTLP_") for name in start.env):
+        return None
+    from polylect.app.serving.otel import open_spans  # few have a collector
+
+    return open_spans(start.env, start.session)
+
+
+def _open_servers(*args: Any, **options: Any) -> Servers:
+    from polylect.app.serving.mcp_servers import open_servers  # where a server is named
+
+    return open_servers(*args, **options)
 
 
 def _lists(names: Sequence[str], tool: str) -> bool:

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from polylect.app.serving.open_provider import keys
 from polylect.app.startup import secrets
-from polylect.host.errors import NoSuchSession, NotConfigured, SessionExists, SessionInUse
 from polylect.system.tasks import TaskSet
 from polylect.vocab.answers import SessionOpened
 from polylect.vocab.commands import AddServer, CloseSession, Command, OpenSession, Prompt
@@ -28,13 +27,13 @@ if TYPE_CHECKING:
 
 _OF_THE_FIRST = ("session_id", "resume", "continue", "fork", "session_file", "resume_at", "name")
 """Flags that say which session the process begins with."""
-_CODES: dict[type[PolylectError], str] = {
-    NoSuchSession: "no_such_session",
-    SessionExists: "session_exists",
-    SessionInUse: "session_in_use",
-    NotConfigured: "not_configured",
+_CODES = {
+    "NoSuchSession": "no_such_session",
+    "SessionExists": "session_exists",
+    "SessionInUse": "session_in_use",
+    "NotConfigured": "not_configured",
 }
-"""The codes of the failures that a host may want to tell apart; `session` for any other."""
+"""The codes of the failures that a host may want to tell apart, by their types; `session` for any other."""
 Emit = Callable[[Event], None]
 
 
@@ -147,7 +146,7 @@ class _FurtherSession:
                 self._begin(engine)
                 await self.ending.wait()
         except PolylectError as error:
-            self._fail(str(error).removeprefix("polylect cannot start: "), _CODES.get(type(error), "session"))
+            self._fail(str(error).removeprefix("polylect cannot start: "), _CODES.get(type(error).__name__, "session"))
         finally:
             self._engine = None
             self._opened.set()

@@ -14,7 +14,6 @@ from contextlib import suppress
 from typing import Literal
 
 from polylect import plug
-from polylect.app.cli.terminal import print_error
 from polylect.app.serving import stdio
 from polylect.app.serving.assembly import Assembly
 from polylect.app.serving.conversation import Conversation
@@ -30,7 +29,6 @@ from polylect.system.threads import run_in_thread
 from polylect.vocab.commands import Configure
 from polylect.vocab.content import Failure
 from polylect.vocab.errors import PolylectError
-from polylect.vocab.escape import escape_controls
 
 _PATIENCE = 10.0
 """Seconds that a host which has closed our input may read nothing before the engine ends."""
@@ -59,7 +57,7 @@ async def _listen(start: Start) -> int:
     try:
         from polylect.app.serving.websocket.listener import Listener  # 40 ms, and only here
     except ModuleNotFoundError as error:
-        print_error(f"--listen needs {error.name}; run: pip install 'polylect[serve]'")
+        _print_error(f"--listen needs {error.name}; run: pip install 'polylect[serve]'")
         return 1
     return await Listener(start).run()
 
@@ -128,7 +126,7 @@ class _StdioProcess:
         """1 if reading has failed by a fault of our own, which is reported; else 0."""
         if not reading.done() or not (error := reading.exception()):
             return 0
-        print_error(f"reading has failed: {type(error).__name__}: {error}. Please report this")
+        _print_error(f"reading has failed: {type(error).__name__}: {error}. Please report this")
         _log.error("reading has failed", exc_info=error)
         return 1
 
@@ -157,7 +155,7 @@ class _StdioProcess:
 
     async def _report_start_error(self, why: str) -> int:
         """Reports why the engine cannot be opened. If `ready` was written, every prompt so far gets its `TurnEnded`."""
-        print_error(why)
+        _print_error(why)
         if self._ready:
             self._conversation.fail(Failure("start", why, "user"))
             await self._out.drain(1.0)
@@ -230,8 +228,16 @@ class _StdioProcess:
                 self._conversation.ended.set()
 
 
+def _print_error(message: str) -> None:
+    from polylect.app.cli.terminal import print_error  # re: 8 ms, and only for an error
+
+    print_error(message)
+
+
 class _EscapingFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
+        from polylect.vocab.escape import escape_controls  # re: 8 ms, and only where there is a log
+
         return escape_controls(super().format(record))
 
 

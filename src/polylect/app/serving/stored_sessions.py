@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from polylect.app.startup import config
 from polylect.app.startup.start import CannotStart, resolve_settings, sessions_root
-from polylect.sessions import folder, repair
+from polylect.sessions import folder
 from polylect.sessions.library import FileLibrary
 from polylect.system.clock_and_ids import new_id
 from polylect.system.tasks import TaskSet
@@ -89,6 +89,8 @@ class StoredSessions:
         return tuple(FileLibrary(self._root(), "", new_id, new_id).sessions(cwd))
 
     def _delete(self, session: str) -> None:
+        from polylect.sessions import repair  # only where one is deleted
+
         repair.delete_all(self._root(), [session])
 
     def _log_in(self, method: str) -> None:

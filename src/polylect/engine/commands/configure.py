@@ -12,7 +12,6 @@ from polylect.engine.context.output_cleanup import LEVELS
 from polylect.engine.settings import Settings
 from polylect.engine.turn import thinking
 from polylect.engine.turn.budget import price_fault
-from polylect.engine.turn.structured import fault_in_schema
 from polylect.vocab import answers
 from polylect.vocab.modes import MODES
 from polylect.vocab.ports import ModelInfo
@@ -62,7 +61,7 @@ def configured(settings: Settings, changes: dict[str, Any], info: ModelInfo) -> 
     if (effort := changes.get("effort", "")) and effort not in info.effort_levels:
         levels = ", ".join(info.effort_levels) or "none for this model"
         raise BadSetting(f"effort {effort!r} is not offered; levels are {levels}")
-    if (schema := changes.get("json_schema")) and (fault := fault_in_schema(schema)):
+    if (schema := changes.get("json_schema")) and (fault := schema_fault(schema)):
         raise BadSetting(f"json_schema: {fault}")
     new = _thinking(settings, changes, info) | {
         key: changes[key] for key in changes if key not in ("thinking", "thinking_budget")
@@ -75,6 +74,13 @@ def configured(settings: Settings, changes: dict[str, Any], info: ModelInfo) -> 
         return msgspec.convert({**msgspec.structs.asdict(settings), **new}, Settings)
     except msgspec.ValidationError as error:
         raise BadSetting(str(error)) from None
+
+
+def schema_fault(schema: Any) -> str:
+    """Why the answers of turns cannot have this schema; empty if they can."""
+    from polylect.engine.turn.structured import fault_in_schema  # few hosts want answers in a form
+
+    return fault_in_schema(schema)
 
 
 def _thinking(settings: Settings, changes: dict[str, Any], info: ModelInfo) -> dict[str, Any]:

@@ -17,18 +17,14 @@ from msgspec.structs import replace
 from polylect.engine.agent import Agent, EngineCallbacks
 from polylect.engine.subagents.personas import FAMILIES, GENERAL, Persona
 from polylect.engine.turn.budget import price_fault
-from polylect.engine.turn.calls import Context
-from polylect.engine.turn.loop import TurnLoop
-from polylect.engine.turn.structured import NAME as FORM
 from polylect.sessions.session import Session
 from polylect.sessions.store import MemoryStore
 from polylect.vocab.answers import AgentCard
-from polylect.vocab.argument_schema import schema_of
 from polylect.vocab.content import Category, Failure, Message, Origin, Text
 from polylect.vocab.errors import SessionError
 from polylect.vocab.events import AgentEnded, AgentStarted, TurnEnded
 from polylect.vocab.ports import Tool, ToolContext, ToolReturn, ToolSpec
-from polylect.vocab.tool_names import EXIT_PLAN, remark
+from polylect.vocab.tool_names import EXIT_PLAN, STRUCTURED_OUTPUT, remark
 
 MOST_TASKS = 5
 MOST_DEPTH = 2
@@ -150,6 +146,8 @@ class Spawn:
 
     @property
     def spec(self) -> ToolSpec:
+        from polylect.vocab.argument_schema import schema_of  # where the model is told of tools
+
         return ToolSpec(self.name, self.described(_TEXT), schema_of(Tasks))
 
     def described(self, text: str) -> str:
@@ -194,6 +192,8 @@ class Spawn:
             for task in working:
                 _cancel(task)
             await asyncio.wait(working)
+            from polylect.engine.turn.calls import Context  # loaded long since: this runs inside a call
+
             if isinstance(context, Context):
                 context.cut_short(_reports(children))
             raise
@@ -238,7 +238,8 @@ class Spawn:
         tools: dict[str, Tool] = {
             name: tool
             for name, tool in parent.tools.items()
-            if name not in (self.name, FORM, EXIT_PLAN) and persona.allows(name, getattr(tool, "long_name", ""))
+            if name not in (self.name, STRUCTURED_OUTPUT, EXIT_PLAN)
+            and persona.allows(name, getattr(tool, "long_name", ""))
         }
         session = Session(MemoryStore("", beside=parent.session.store))
         session.calls = parent.session.calls  # hosts tell calls apart by id alone, whoever called
@@ -304,6 +305,8 @@ class _Child:
             hook_context, kind = self.agent.hook_context(self._turn), self.task.agent or GENERAL
             if context := await self.agent.hooks.notify(hook_context, "agent_started", kind):
                 self.agent.session.add_context(context)
+            from polylect.engine.turn.loop import TurnLoop  # loaded long since: this runs inside a turn
+
             ended = await TurnLoop(self.agent, self._turn).run()
         except asyncio.CancelledError:  # before it could begin
             ended = TurnEnded("cancelled")

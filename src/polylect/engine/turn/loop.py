@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from polylect.engine.agent import Agent
 from polylect.engine.commands.background import session_failure
 from polylect.engine.context.images import without_pictures
+from polylect.engine.settings import MOST_REMINDERS
 from polylect.engine.turn import thinking
 from polylect.engine.turn.budget import Meter, tightened
 from polylect.engine.turn.calls import Calls
@@ -40,8 +41,6 @@ from polylect.vocab.hooks import ReplyWatcher
 from polylect.vocab.ports import ModelEvent, ModelRequest, Retrying, TextChunk
 
 _REASONS: dict[Stop, Reason] = {"end": "end", "calls": "end", "length": "length", "refused": "refused"}
-MOST_REMINDERS = 3
-"""How often in a turn the user's own code can send the model back: by rules, and when it would stop."""
 MOST_REPLY = 1024 * 1024
 """Characters of text and thinking in one reply: far more than any model writes."""
 LONG_REPLY = MOST_REPLY // 4

@@ -13,8 +13,8 @@ from polylect.vocab import json_schema
 from polylect.vocab.content import Category, Origin
 from polylect.vocab.errors import PolylectError
 from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
+from polylect.vocab.tool_names import STRUCTURED_OUTPUT as NAME
 
-NAME = "StructuredOutput"
 MOST_TRIES = 5
 """How often the model may end without such an answer, or give one that does not fit."""
 MOST_FAULTS = 10

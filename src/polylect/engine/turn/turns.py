@@ -11,19 +11,21 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import structs
 
 from polylect.engine.agent import Agent
 from polylect.engine.commands.background import fault
 from polylect.engine.heartbeat import Heartbeat
-from polylect.engine.turn.loop import TurnLoop
 from polylect.system.threads import run_in_thread
 from polylect.vocab.answers import Queue
 from polylect.vocab.commands import Prompt
 from polylect.vocab.errors import SessionError
 from polylect.vocab.events import CostChanged, Failed, Notice, QueueChanged, Settled, TurnEnded, TurnStarted
+
+if TYPE_CHECKING:
+    from polylect.engine.turn.loop import TurnLoop
 
 _log = logging.getLogger(__name__)
 
@@ -179,6 +181,8 @@ class TurnQueue:
         self.end_dropped()
         if self._waiting:
             prompt = self._waiting.popleft()
+            from polylect.engine.turn.loop import TurnLoop  # an engine that is only started does without
+
             cause: Literal["prompt", "engine"] = "engine" if prompt.turn in self._engine_turns else "prompt"
             self._run(TurnLoop(self._agent, prompt.turn, prompt, cause=cause))
         else:
@@ -188,19 +192,19 @@ class TurnQueue:
                 self._settled_emitted = True
                 self._emit(Settled())
 
-    def resume(self, turn: TurnLoop) -> None:
+    def resume(self, turn: "TurnLoop") -> None:
         """Run a turn that began in an earlier process. Nothing else may run."""
         self._mark_unsettled()
         self._run(turn)
 
-    def _run(self, turn: TurnLoop) -> None:
+    def _run(self, turn: "TurnLoop") -> None:
         self.running = turn.id
         self.emit_queue()
         self._turn = turn
         self._work = work = asyncio.create_task(self._start_turn(turn))
         self._watcher = asyncio.create_task(self._finish_turn(turn.id, work))
 
-    async def _start_turn(self, turn: TurnLoop) -> TurnEnded:
+    async def _start_turn(self, turn: "TurnLoop") -> TurnEnded:
         """Emit the start of the turn and run it. A task that is cancelled before its first step emits nothing."""
         self._emit(TurnStarted(turn.cause, turn=turn.id))
         return await turn.run()
