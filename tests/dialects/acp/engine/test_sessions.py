@@ -413,6 +413,19 @@ def test_a_request_that_opens_a_session_can_be_withdrawn() -> None:
     assert agent.read() == []
 
 
+@pytest.mark.parametrize("failure", [None, GONE])
+def test_a_session_that_is_closed_while_it_opens_is_not_open(failure: Failure | None) -> None:
+    """docs/acp.md, requirement 38."""
+    agent, _ = started()
+    [opening] = agent.ask("session/load", {"sessionId": "x", "cwd": "/w", "mcpServers": []}, id="l")
+    [close] = agent.ask("session/close", {"sessionId": "x"}, id="c")
+    agent.say(e.Reply(close.ref, session="x"))
+    assert agent.say(e.Reply(opening.ref, failure=failure, session="x")) == []
+    closed, opened = agent.read()
+    assert (closed["id"], closed["result"]) == ("c", {})
+    assert (opened["id"], opened["error"]["code"]) == ("l", -32800)
+
+
 def test_a_list_can_be_withdrawn_and_a_change_of_mode_gets_its_answer() -> None:
     """docs/acp.md, requirement 38."""
     agent, session = started()

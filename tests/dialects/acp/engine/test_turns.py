@@ -51,6 +51,20 @@ def test_our_own_host_names_the_turn_and_more() -> None:
     )
 
 
+def test_what_does_not_fit_under_meta_is_ignored() -> None:
+    agent, session = started()
+    params = prompt(session)
+    params["_meta"]["polylect"] |= {
+        "busy": "nonsense",
+        "verbatim": 1,
+        "schema": [],
+        "max_cost": "9",
+        "max_tokens": True,
+    }
+    [command] = agent.ask("session/prompt", params)
+    assert command == c.Prompt("t1", "hi", session=session, ref=command.ref)
+
+
 def test_links_and_resources_are_attached_and_mentioned() -> None:
     """docs/acp.md, requirement 24."""
     agent, session = started()
@@ -329,8 +343,16 @@ def test_a_cancel_without_a_turn_changes_nothing() -> None:
 
 def test_our_own_host_can_keep_the_prompts_that_wait() -> None:
     agent, session = started()
+    for turn in ("t1", "t2"):
+        send(agent, session, turn)
+    agent.say(e.TurnStarted(turn="t1", session=session))
     params = {"sessionId": session, "_meta": {"polylect": {"queued": "keep"}}}
     assert agent.notify("session/cancel", params) == [c.Cancel(queued="keep", session=session)]
+    agent.say(e.TurnEnded("cancelled", turn="t1", session=session))
+    agent.say(e.TurnEnded("error", failure=BROKEN, turn="t2", session=session))
+    cancelled, failed = agent.read()
+    assert cancelled["result"]["stopReason"] == "cancelled"
+    assert failed["error"]["code"] == -32603
 
 
 def test_a_prompt_that_is_withdrawn_is_cancelled_and_answered_once() -> None:

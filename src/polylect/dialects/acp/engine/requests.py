@@ -38,15 +38,17 @@ from polylect.wire.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FO
 Params = TypeVar("Params", bound=Shape)
 How = Literal["new", "load", "resume", "fork"]
 _GONE = ("no_such_session", "unknown_session")
-_PROMPT_FIELDS = {
-    "busy": str,
-    "query": bool,
-    "verbatim": bool,
-    "schema": dict,
-    "max_cost": float,
-    "max_tokens": int,
+_PROMPT_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "busy": ("queue", "refuse", "interrupt").__contains__,
+    "query": lambda value: isinstance(value, bool),
+    "verbatim": lambda value: isinstance(value, bool),
+    "schema": lambda value: isinstance(value, dict),
+    "max_cost": lambda value: type(value) in (int, float),
+    "max_tokens": lambda value: type(value) is int,
 }
-"""Fields of `Prompt` that our own host sends under `_meta`, and their types."""
+"""Fields of `Prompt` that our own host sends under `_meta`, and what they can be."""
+_LONGEST_ID = 1000
+"""Characters of an unknown session id that are sent back."""
 
 
 class Requests:
@@ -207,9 +209,10 @@ class Requests:
         return [c.OpenSession(how, target, cwd=params.cwd, folders=folders, servers=servers, session=id, ref=ref)]
 
     def _opened(self, reply: Reply, opening: "_Opening") -> list[c.Command]:
-        if opening.cancelled:
-            return []
         session = opening.session
+        if self.sessions.get(session.id) is not session:  # it was closed, or the request was withdrawn
+            self._connection.refuse_cancelled(opening.request)
+            return []
         if reply.failure:
             del self.sessions[session.id]
             opening.request.fail(_not_opened(reply.failure, opening.target))
@@ -240,7 +243,9 @@ class Requests:
             case "messages":
                 opening.messages = reply.data
         opening.missing -= 1
-        if not opening.missing and not opening.cancelled:
+        if self.sessions.get(opening.session.id) is not opening.session:
+            self._connection.refuse_cancelled(opening.request)
+        elif not opening.missing:
             self._answer_opening(opening)
         return []
 
@@ -260,8 +265,7 @@ class Requests:
             writer.context_used(ContextUsed(state.context, state.card.window))
 
     def _stop_opening(self, opening: "_Opening") -> list[c.Command]:
-        opening.cancelled = True
-        self.sessions.pop(opening.session.id, None)
+        self._forget(opening.session)
         self._connection.refuse_cancelled(opening.request)
         return [c.CloseSession(session=opening.session.id)]
 
@@ -340,7 +344,8 @@ class Requests:
     def _session(self, id: str) -> Session:
         if session := self.sessions.get(id):
             return session
-        raise Refusal(NOT_FOUND, f"There is no session {id[:80]!r} here; open it with session/load", {"sessionId": id})
+        why = f"There is no session {id[:80]!r} here; open it with session/load"
+        raise Refusal(NOT_FOUND, why, {"sessionId": id[:_LONGEST_ID]})
 
     # Turns.
 
@@ -358,7 +363,7 @@ class Requests:
                 request.fail(error_of(reply.failure))
             return []
 
-        fields = {name: own[name] for name, kind in _PROMPT_FIELDS.items() if isinstance(own.get(name), kind)}
+        fields = {name: own[name] for name, fits in _PROMPT_FIELDS.items() if name in own and fits(own[name])}
         ref = self._connection.expect(replied)
         return [c.Prompt(turn, text, attachments, **fields, session=session.id, ref=ref)]
 
@@ -366,9 +371,10 @@ class Requests:
         session = self.sessions.get(id)
         if session is None:
             return self._cancel_agent(id)
-        for prompt in session.prompts.values():
-            prompt.cancelled = True
-        return [c.Cancel(queued="keep" if queued == "keep" else "drop", session=id)]
+        keep = queued == "keep"
+        for turn, prompt in session.prompts.items():
+            prompt.cancelled = prompt.cancelled or not keep or turn == session.writer.turn
+        return [c.Cancel(queued="keep" if keep else "drop", session=id)]
 
     def _cancel_agent(self, id: str) -> list[c.Command]:
         """A sub-agent is a session of its own to clients that show it."""
@@ -421,7 +427,6 @@ class _Opening:
         """Replies that have not arrived."""
         self.state = State()
         self.messages: object = ()
-        self.cancelled = False
 
 
 def _convert(params: Any, shape: type[Params]) -> Params:
@@ -435,7 +440,7 @@ def _not_opened(failure: Failure, target: str) -> Error:
     error = error_of(failure)
     if error.code != NOT_FOUND:
         return error
-    return Error(NOT_FOUND, error.message, {"sessionId": target, **error.data})
+    return Error(NOT_FOUND, error.message, {"sessionId": target[:_LONGEST_ID], **error.data})
 
 
 _HANDLERS: dict[str, tuple[type[Shape] | None, Callable[[Requests, ClientRequest, Any], list[c.Command]]]] = {
