@@ -148,6 +148,19 @@ def test_a_cancel_ends_what_runs_and_the_next_prompt_works(place: Place, start: 
         sleepers.wait_until_gone()
 
 
+def test_a_prompt_can_be_withdrawn_in_the_same_breath(place: Place, start: Start) -> None:
+    """Requirement 38: the turn may not have begun when the prompt is withdrawn."""
+    sleepers = Sleepers(place)
+    client = start(sleeping(sleepers))
+    client.initialize()
+    session = client.open(place.workspace)
+    for id in range(5):
+        client.prompt(id, session)
+        client.notify("$/cancel_request", requestId=id)
+        assert client.answer(id)["result"]["stopReason"] == "cancelled"
+    sleepers.wait_until_gone()
+
+
 def test_a_question_that_nobody_answers_does_not_hold_up_a_cancel(place: Place, start: Start) -> None:
     """Requirements 33, 35 and 36: the request is withdrawn, and the call does not run."""
     client = start(WRITES)

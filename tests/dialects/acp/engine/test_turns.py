@@ -374,6 +374,16 @@ def test_a_prompt_that_is_withdrawn_is_cancelled_and_answered_once() -> None:
     assert agent.read() == []
 
 
+def test_a_prompt_that_is_withdrawn_before_its_turn_is_known_to_have_begun() -> None:
+    """docs/acp.md, requirement 38."""
+    agent, session = started()
+    send(agent, session)
+    send(agent, session, "t2")
+    waiting, running = c.Cancel("prompt", "t1", session=session), c.Cancel(queued="keep", session=session)
+    assert agent.notify("$/cancel_request", {"requestId": "t1"}) == [waiting, running]
+    assert agent.notify("$/cancel_request", {"requestId": "t2"}) == [c.Cancel("prompt", "t2", session=session)]
+
+
 # Steering.
 
 

@@ -382,11 +382,12 @@ class Requests:
         return [c.Cancel("agent", agent, session=session) for session, agent in found]
 
     def _cancel_prompt(self, session: Session, turn: str, prompt: OpenPrompt) -> list[c.Command]:
-        """The client withdraws one prompt; others that wait stay."""
+        """The client withdraws one prompt; others that wait stay. The first may begin just now, or wait."""
         prompt.cancelled = True
-        if session.writer.turn == turn:
-            return [c.Cancel(queued="keep", session=session.id)]
-        return [c.Cancel("prompt", turn, session=session.id)]
+        running, waiting = c.Cancel(queued="keep", session=session.id), c.Cancel("prompt", turn, session=session.id)
+        if session.writer.turn:
+            return [running if session.writer.turn == turn else waiting]
+        return [waiting, running] if turn == next(iter(session.prompts)) else [waiting]
 
     def _steer(self, request: ClientRequest, params: shapes.Steering) -> list[c.Command]:
         session = self._session(params.session_id)
