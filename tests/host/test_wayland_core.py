@@ -159,13 +159,31 @@ def test_after_a_stop_the_conversation_goes_on_in_a_new_session(talk: Callable[.
         events = await answered(agent, "recall")
         [text] = [event.text for event in only(events, TextDelta)]
         assert text.startswith(f"{TOLD}User: say The word is plum\n\nAssistant: The word is plum\n\nUser: run true")
-        assert text.endswith("User: wait\n\nAssistant: … | recall")
+        assert text.endswith("User: wait\n\nAssistant: …\n\nrecall")
         assert only(events, Notice)[0].level == "warning"
         assert agent.session != session
         assert only(await answered(agent, "run true ; say done"), Ask) == [], "what was allowed for good still is"
         assert (await agent.ask("recall")).text.endswith("recall | run true ; say done | recall")
 
     talk(stop)
+
+
+def test_what_the_new_session_was_told_is_still_there_when_it_is_resumed(talk: Callable[..., None]) -> None:
+    """The engine keeps the text of `init_history` only as long as its process runs."""
+
+    async def stop_and_resume(agent: Agent) -> None:
+        await agent.ask("say The word is plum")
+        turn = agent.prompt("wait")
+        async for event in turn:
+            if isinstance(event, TextDelta):
+                await turn.cancel()
+        await agent.ask("say on")
+        session = agent.session
+        await agent.prompt("fail 401")
+        assert "Assistant: The word is plum" in (await agent.ask("recall")).text
+        assert agent.session == session
+
+    talk(stop_and_resume)
 
 
 def test_a_stop_inside_a_call_whose_result_comes_after_the_next_prompt(talk: Callable[..., None]) -> None:

@@ -72,6 +72,7 @@ class WaylandCore:
         self._journal_faults: list[str] = []
         """What each later message fails with, in order; the last one for good."""
         self._context: list[str] = []
+        """Of `init_history`, which a resumed session has no more."""
         self._late: Frame = {}
         """The call that ran when its turn was stopped: its result comes later, at any time."""
         self._allowed: set[str] = set()

@@ -20,7 +20,7 @@ class Quirks(Struct, frozen=True):
         stop_ends_it: After a `stop` it sends nothing more, and its process ends at the end of its input.
         totals_usage: `usage` is the total of the session, and its input includes what was read from the cache.
         forgets_cost: `session_cost` begins at zero in each process, also in a session that is gone on with.
-        loses_context: The text of `init_history` never reaches the model.
+        loses_context: The text of `init_history` never reaches the model, or is forgotten when the session is resumed.
         empty_is_failed: A server that failed is `mcp_ready` without tools.
         confirms_by_pong: It handles commands in order and answers `ping`, so a `pong` means that what was sent before
             the `ping` is done, or was refused by an `info`.
@@ -61,5 +61,12 @@ def quirks_of(ready: dict[str, Any], version: str) -> Quirks:
             sets_image_input=newer,
         )
     if isinstance(ready.get("contract"), dict):
-        return Quirks("0.2.0", forgets_approvals=True, forgets_cost=True, confirms_by_pong=True, drops_its_key=True)
+        return Quirks(
+            "0.2.0",
+            forgets_approvals=True,
+            forgets_cost=True,
+            loses_context=True,
+            confirms_by_pong=True,
+            drops_its_key=True,
+        )
     return Quirks("0.2.0" if "force" in modes else version)
