@@ -280,6 +280,35 @@ def test_other_machines_are_let_in_only_by_a_flag(place: Place) -> None:
     assert "without --listen" in place.run("acp", "--allow-origin", "https://editor.example").errors
 
 
+def test_garbage_harms_nobody_else(place: Place, listen: Listen) -> None:
+    agent = listen()
+    client = agent.client()
+    client.initialize()
+    upgrade = (
+        f"GET /acp?token={TOKEN} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        "Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    ).encode()
+    for bad in (
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(256)),  # TLS
+        b"GET //[ HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /acp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \xff\xfe\r\n\r\n",
+        b"GET /" + b"a" * 100_000,
+        b"POST /acp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello",
+        upgrade + b"\x81\x05hello",  # not masked
+        upgrade + b"\x8f\x80\0\0\0\0",  # no such opcode
+        upgrade + b"\x80\x80\0\0\0\0",  # a continuation of nothing
+        upgrade + b"\x81\xff" + b"\xff" * 12,  # longer than anything
+        upgrade + b"\x89\xfe\xff\xff\0\0\0\0",  # a ping that is too long
+    ):
+        with socket.create_connection(("127.0.0.1", agent.announced["port"]), PATIENCE) as raw:
+            raw.sendall(bad)
+            with contextlib.suppress(ConnectionResetError):
+                while raw.recv(65536):
+                    pass
+    assert say(client, place) == "Yes."
+    assert "Traceback" not in agent.engine.errors
+
+
 # Limits.
 
 

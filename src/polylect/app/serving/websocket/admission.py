@@ -48,7 +48,7 @@ class Admission(Struct, frozen=True):
             return Refusal(HTTPStatus.FORBIDDEN, f"Host {hosts} is not served here; see --allow-host")
         if len(origins) > 1 or (origins and not self._is_allowed(origins[0].lower(), hosts[0].lower())):
             return Refusal(HTTPStatus.FORBIDDEN, f"pages of {origins} may not connect; see --allow-origin")
-        if not any(hmac.compare_digest(one.encode(), self.token.encode()) for one in _tokens(request)):
+        if not any(hmac.compare_digest(token, self.token.encode()) for token in _tokens(request)):
             return Refusal(HTTPStatus.UNAUTHORIZED, "the token is missing or wrong")
         if urlsplit(request.path).path != PATH:
             return Refusal(HTTPStatus.NOT_FOUND, f"connect to {PATH}")
@@ -77,11 +77,11 @@ def connection_id(request: Request) -> str:
     return ids[0] if ids else ""
 
 
-def _tokens(request: Request) -> list[str]:
+def _tokens(request: Request) -> list[bytes]:
     headers = [line.partition(" ") for line in request.headers.get_all("Authorization")]
     bearer = [token.strip() for scheme, _, token in headers if scheme.lower() == "bearer"]
     offered = [name.removeprefix(_TOKEN_PROTOCOL) for name in protocols(request) if name.startswith(_TOKEN_PROTOCOL)]
-    return bearer + offered + _query(request, "token")
+    return [token.encode("utf-8", "replace") for token in bearer + offered + _query(request, "token")]
 
 
 def _query(request: Request, name: str) -> list[str]:

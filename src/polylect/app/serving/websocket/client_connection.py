@@ -122,10 +122,6 @@ class ClientConnection:
 
     # The end.
 
-    def close_socket(self, code: CloseCode) -> None:
-        if self._socket:
-            self._socket.close(code)
-
     def end(self) -> None:
         """Nobody waits for this connection any more."""
         if not self._has_ended:
@@ -133,6 +129,8 @@ class ClientConnection:
             self._writable.set()
             if self._expiry:
                 self._expiry.cancel()
+            if self._socket:
+                self._socket.close(CloseCode.GOING_AWAY, "the connection has ended")
             self._on_ended(self)
 
     async def close(self) -> None:

@@ -117,7 +117,7 @@ class Listener:
                 return Refusal(HTTPStatus.NOT_FOUND, "there is no such connection: connect without Acp-Connection-Id")
         elif len(self._connections) + self._uninitialized() >= self._most:
             return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, f"there are {self._most} connections; see --max-connections")
-        socket.connection = id or secrets.token_urlsafe(24)
+        socket.connection, socket.resumes = id or secrets.token_urlsafe(24), bool(id)
         return {"Acp-Connection-Id": socket.connection}
 
     def _uninitialized(self) -> int:
@@ -129,8 +129,10 @@ class Listener:
         request = jsonrpc.read(message)
         if not isinstance(request, jsonrpc.Request) or request.method != "initialize" or request.id is None:
             return socket.close(CloseCode.PROTOCOL_ERROR, "the first message has to be initialize, with an id")
-        if connection := self._connections.get(socket.connection):
-            return connection.resume(socket, request)
+        if socket.resumes:
+            if known := self._connections.get(socket.connection):
+                return known.resume(socket, request)
+            return socket.close(CloseCode.PROTOCOL_ERROR, "the connection has ended meanwhile")
         params = request.params if isinstance(request.params, dict) else {}
         asks_to_resume = read_own(params.get("_meta")).get("resume") is True
         seconds = self._resume_seconds if asks_to_resume else 0.0

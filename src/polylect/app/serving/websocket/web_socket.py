@@ -24,6 +24,8 @@ from polylect.app.serving.websocket.admission import PROTOCOL, Refusal
 
 _log = logging.getLogger(__name__)
 _log.setLevel(logging.INFO)  # the library would log headers, and with them the token
+_KERNEL_BUFFER = 512 * 1024
+"""Bytes that the system holds for a client. It would take megabytes, which a client that is lost has not read."""
 _CLOSE_SECONDS = 1.0
 """How long a client may take to close its end after we have closed ours."""
 
@@ -61,6 +63,7 @@ class WebSocket(asyncio.Protocol):
 
     Attributes:
         connection: The id of the ACP connection that the handshake has named or begun.
+        resumes: Whether the handshake has named one that was there.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class WebSocket(asyncio.Protocol):
         ended: Callable[["WebSocket"], None],
     ) -> None:
         self.connection = ""
+        self.resumes = False
         self.receiver: Receiver | None = None
         self._limits = limits
         self._admit = admit
@@ -119,6 +123,7 @@ class WebSocket(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.set_write_buffer_limits(HIGH, LOW)
+        self._tcp.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _KERNEL_BUFFER)
         self._timer = self._loop.call_later(self._limits.handshake, transport.abort)
 
     def data_received(self, data: bytes) -> None:
@@ -160,6 +165,8 @@ class WebSocket(asyncio.Protocol):
 
     def _answer_handshake(self, request: Request) -> None:
         protocol = self._protocol
+        if protocol.close_expected():  # what came with the handshake is no frame
+            return self._transport.abort()
         admitted = self._admit(self, request)
         if isinstance(admitted, Refusal):
             response = protocol.reject(admitted.status, f"{admitted.reason}\n")
@@ -169,7 +176,10 @@ class WebSocket(asyncio.Protocol):
                 response.headers[name] = value
         protocol.send_response(response)
         self._failed = protocol.state is not State.OPEN
-        self._set_timer(self._limits.initialize, self._transport.abort)
+        self._set_timer(self._limits.initialize, self._on_silence)
+
+    def _on_silence(self) -> None:
+        self.close(CloseCode.PROTOCOL_ERROR, f"no initialize within {self._limits.initialize:g} s")
 
     # Messages.
 
@@ -224,7 +234,8 @@ class WebSocket(asyncio.Protocol):
 
     def _ping(self) -> None:
         """Ends the socket if its client has given no sign of life since the last ping, else sends the next."""
-        read_by_peer = self._written - self._transport.get_write_buffer_size() - self._unread()
+        unread = self._transport.get_write_buffer_size() + unread_bytes(self._tcp.fileno())
+        read_by_peer = self._written - unread
         reads = not self._writable and read_by_peer > self._read_by_peer  # a ping would wait behind what is unread
         if not self._heard and not reads:
             _log.info("a client has not answered a ping for %g s", self._limits.ping)
@@ -234,9 +245,10 @@ class WebSocket(asyncio.Protocol):
         self._write()
         self._set_timer(self._limits.ping, self._ping)
 
-    def _unread(self) -> int:
+    @property
+    def _tcp(self) -> socket.socket:
         connection: socket.socket = self._transport.get_extra_info("socket")
-        return unread_bytes(connection.fileno())
+        return connection
 
 
 def _select_subprotocol(protocol: ServerProtocol, offered: Sequence[Subprotocol]) -> Subprotocol | None:
