@@ -53,7 +53,23 @@ _NOT_WISHES = ("partial", "allow_unpriced")
 _WORDS = {name: name for name in ("steer", "follow_up", "compact", "shell", "new_session", "resume", "fork")} | {
     name: name for name in ("add_context", "add_server", "configure")
 }
-_SUBJECTS = ("files", "images", "tools", "thinking", "name", "remove_server", "rewind", "authenticate")
+_NEEDED = {
+    "tools": "tools",
+    "files": "client_services",
+    "terminal": "client_services",
+}
+"""What an engine has to be able to do for a parameter of `connect`."""
+_SUBJECTS = (
+    "files",
+    "images",
+    "tools",
+    "client_services",
+    "thinking",
+    "name",
+    "remove_server",
+    "rewind",
+    "authenticate",
+)
 
 
 def page(text: str) -> str:
@@ -74,7 +90,7 @@ def connect_table() -> Iterator[str]:
     texts = arguments(connect)
     for parameter in inspect.signature(connect).parameters.values():
         if parameter.kind is not parameter.VAR_KEYWORD:
-            word = {"tools": "tools", "servers": "add_server"}.get(parameter.name, "prompt")
+            word = _NEEDED.get(parameter.name, "prompt")
             engines = _names(has_servers if parameter.name == "servers" else partial(can, word))
             yield _row(f"`{parameter.name}`", _default(parameter), texts[parameter.name], engines)
     for wish, text in WISHES.items():

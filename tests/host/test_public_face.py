@@ -142,6 +142,7 @@ INTERNAL = {
     "StopAsyncIteration",
     "FileNotFoundError",  # of `spawn`: the link makes EngineDied of it
     "ValueError",  # of an answer that does not fit: it is asked for again
+    "ServiceFault",  # of a service: the conversation makes a HostReply of it
 }
 
 

@@ -73,6 +73,10 @@ class HostSide(Codec[Event, Command], Protocol):
     """The host's end: receives events, sends commands."""
 
     @property
+    def carries_client_services(self) -> bool:
+        """Whether the engine can ask for files and terminals of the host."""
+
+    @property
     def successor(self) -> Successor:
         """Not empty once this engine is of no more use, because it ends by a `stop` or has given its session up. The
         caller then ends it and goes on in another one; prompts that were not answered go there."""

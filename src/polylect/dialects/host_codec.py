@@ -28,6 +28,8 @@ class HostCodec(LineCodec[e.Event]):
     hold   send one prompt at a time; False for engines that give each prompt a turn of its own
     """
 
+    carries_client_services = False
+    """Whether the engine can ask for files and terminals of the host."""
     carries_prompt_options = False
     """Whether the wire can say which schema the answer to a prompt has to fit, and what the turn may cost."""
 

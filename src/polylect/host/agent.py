@@ -6,7 +6,7 @@ conversation with the engine (`host/supervision/conversation.py`), which passes 
 
 import os
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from msgspec.structs import replace
 
@@ -30,6 +30,9 @@ from polylect.vocab.commands import Command
 from polylect.vocab.content import Attachment, Server
 from polylect.vocab.events import Event, Ready
 
+if TYPE_CHECKING:
+    from polylect.host.client_services.services import ClientServices
+
 
 class Agent:
     """Made by `connect`; starts its engine on entering and ends it on leaving. Belongs to one event loop."""
@@ -41,6 +44,7 @@ class Agent:
         approve: Policy | None = None,
         tools: Sequence[HostTool | Callable[..., Any]] = (),
         hooks: Hooks | None = None,
+        services: "ClientServices | None" = None,
         servers: Sequence[Server] = (),
         settings: Mapping[str, Any] | None = None,
         limits: Limits = Limits(),  # noqa: B008  (frozen)
@@ -68,6 +72,7 @@ class Agent:
             approve=approve,
             tools=[each if isinstance(each, HostTool) else tool(each) for each in tools],
             hooks=HostHooks(hooks or {}),
+            services=services,
             servers=servers,
             settings=settings or {},
             ready_within=ready_within,

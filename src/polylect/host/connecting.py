@@ -6,7 +6,7 @@ when the engine starts.
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -28,6 +28,9 @@ from polylect.system.repository import project
 from polylect.system.search_paths import absolute_only, program_on
 from polylect.vocab.content import Server
 
+if TYPE_CHECKING:
+    from polylect.host.client_services.services import ClientServices
+
 Value = TypeVar("Value")
 
 
@@ -41,6 +44,8 @@ def connect(
     approve: Policy | None = None,
     tools: Sequence[HostTool | Callable[..., Any]] = (),
     hooks: Hooks | None = None,
+    files: bool = False,
+    terminal: bool = False,
     servers: Sequence[Server] = (),
     settings: Mapping[str, Any] | None = None,
     limits: Limits | None = Limits(),  # noqa: B008  (frozen)
@@ -67,6 +72,8 @@ def connect(
         tools: Functions of this program that the model may call.
         hooks: Functions of this program that the engine calls at certain moments, by moment: `{"PreToolUse": check}`.
             One that returns a text says no; `Hook` has more. For polylect and claude.
+        files: Whether the SDK reads and writes text files for the engine, inside of `cwd` and `add_dir`.
+        terminal: Whether the SDK runs commands for the engine, in the same folders and outside of the engine's sandbox.
         servers: MCP servers that are added as soon as the engine is ready. Nobody waits for them, and one that fails
             raises nothing: `Agent.events` has a `ServerChanged`. `Agent.add_server` waits and raises.
         settings: Changes that are sent once the engine is ready, as `Agent.configure` sends them.
@@ -113,6 +120,7 @@ def connect(
         "restarts": restarts,
         "allow_unpriced": allow_unpriced,
     }
+    how["services"] = _services(files, terminal, cwd, wishes, env)
     if callable(engine):
         if wishes:
             raise InvalidValue(f"a function makes this engine: tell it {', '.join(wishes)} there")
@@ -186,7 +194,7 @@ def _command_line(
 
 
 def _session_options(wire: Dialect, how: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Options for a host side that opens the session: the MCP servers, which cannot be added later.
+    """Options for a host side that opens the session: MCP servers and services, which cannot be added later.
 
     An agent may look for programs elsewhere than this process, so that those of the servers are sent by their paths.
     """
@@ -200,7 +208,33 @@ def _session_options(wire: Dialect, how: dict[str, Any], environment: Mapping[st
         for server in how.pop("servers")
     ]
     how["servers"] = []
-    return {"servers": tuple(servers)}
+    services: ClientServices | None = how["services"]
+    return {"servers": tuple(servers), **(services.offers() if services else {})}
+
+
+def _services(
+    files: object,
+    terminal: object,
+    cwd: str | os.PathLike[str],
+    wishes: Mapping[str, Any],
+    env: Mapping[str, str] | None,
+) -> "ClientServices | None":
+    """What the SDK serves to the engine; None if nothing. Raises InvalidType."""
+    for name, value in (("files", files), ("terminal", terminal)):
+        if not isinstance(value, bool):
+            raise InvalidType(f"{name} of connect is True or False, not {value!r}")
+    if not (files or terminal):
+        return None
+    from polylect.host.client_services.services import ClientServices  # only for who wants it
+
+    folders = engine_registry.absolute_paths(wishes).get("add_dir") or ()
+    return ClientServices(
+        os.path.abspath(cwd),
+        [folders] if isinstance(folders, str) else folders,
+        files=bool(files),
+        terminal=bool(terminal),
+        env=env,
+    )
 
 
 def _list(name: str, values: Iterable[Value], description: str, kind: Any = object) -> list[Value]:

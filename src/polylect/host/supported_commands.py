@@ -47,6 +47,7 @@ _SAMPLES: dict[str, Command] = {
     "authenticate": commands.Authenticate("x"),
     "host_tools": commands.Hello("x", offers={"tools": [{"name": "x", "description": "x", "parameters": {}}]}),
     "hooks": commands.Hello("x", offers={"hooks": {"PreToolUse": [{"matcher": None, "ids": ["x"]}]}}),
+    "client_services": commands.Hello("x", offers={"files": {"read": True, "write": True}, "terminal": True}),
     "tools": commands.Hello(
         "x", offers={"tools": [{"name": "x", "description": "x", "parameters": {}}], "servers": ["x"]}
     ),
@@ -73,6 +74,8 @@ def supports(make: Callable[[], HostSide], word: str) -> bool:
     """
     sample = sample_of(word)
     codec = make()
+    if word == "client_services" and not codec.carries_client_services:
+        return False
     codec.start()
     codec.data_to_send()
     failures = [event.failure for event in codec.send(replace(sample, ref="probe")) if isinstance(event, Reply)]

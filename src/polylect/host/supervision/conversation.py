@@ -11,7 +11,7 @@ import warnings
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from polylect.host.asks import Ask as HostAsk
 from polylect.host.asks import Policy, bind, decide, deny_all
 from polylect.host.backlog import Backlog
+from polylect.host.client_services.faults import ServiceFault
 from polylect.host.errors import EngineDied, HostError, Refused, UnknownPrice, Unsupported
 from polylect.host.host_hooks import HostHooks
 from polylect.host.host_tools import HostTool, HostTools
@@ -52,6 +53,9 @@ from polylect.vocab.events import (
     TurnEnded,
 )
 
+if TYPE_CHECKING:
+    from polylect.host.client_services.services import ClientServices
+
 Value = TypeVar("Value")
 _OF_THE_MOMENT = (commands.Answer, commands.Cancel, commands.HostReply)
 """Commands that only the running engine can use: no engine is restarted for them."""
@@ -72,6 +76,8 @@ class Conversation:
         make_link: Makes a link to an engine; see `EngineSupervisor`.
         approve: Answers asks in the place of whoever reads.
         tools: Tools of this program.
+        hooks: Hooks of this program.
+        services: Serves files and terminals to the engine; None if it gets none.
         servers: MCP servers that every engine of this conversation is told of.
         settings: Settings that every engine of this conversation is told.
         ready_within: Seconds that an engine has until it is ready.
@@ -92,6 +98,7 @@ class Conversation:
         approve: Policy | None,
         tools: Sequence[HostTool],
         hooks: HostHooks,
+        services: "ClientServices | None",
         servers: Sequence[Server],
         settings: Mapping[str, Any],
         ready_within: float,
@@ -120,6 +127,7 @@ class Conversation:
         self._approve = approve
         self._tools = HostTools(tools)
         self._hooks = hooks
+        self._services = services
         self._servers = servers
         self._settings_to_send = dict(settings)
         """What every engine of this agent is told once it is ready: as in `connect`, and as it was changed since."""
@@ -176,7 +184,11 @@ class Conversation:
         """Ends the engine in bounded time and returns its exit code."""
         self._background.cancel_all()
         self._answer_watch.cancel()
-        return await self.supervisor.close(commands.Cancel() if self.turns.busy else None)
+        try:
+            return await self.supervisor.close(commands.Cancel() if self.turns.busy else None)
+        finally:
+            if self._services:
+                await self._services.close()
 
     def events(self) -> AsyncIterator[Event]:
         """All that the engine says from now on, whatever turn it belongs to. Ends with the engine."""
@@ -192,7 +204,11 @@ class Conversation:
         if isinstance(command, commands.Cancel) and command.what == "turn" and not command.target:
             self._cancel_unsent(command)
         if isinstance(command, _OF_THE_MOMENT):
-            return await self._send_now(command)
+            try:
+                return await self._send_now(command)
+            finally:
+                if isinstance(command, commands.Cancel) and self._stops_running(command) and self._services:
+                    self._services.end_terminals()  # goose 1.43 leaves them running
         link = await self._ensure_link()
         data = await self._send(link, command)
         match command:
@@ -209,6 +225,9 @@ class Conversation:
             unsent = [] if self.turns.running else unsent[:1]
         for turn in unsent:
             turn.unwanted = True
+
+    def _stops_running(self, command: commands.Cancel) -> bool:
+        return command.what == "turn" and command.target in ("", self.turns.running)
 
     async def _send_now(self, command: Command) -> Any:
         try:
@@ -352,7 +371,10 @@ class Conversation:
             )
         if hooks and not self.can("hooks"):
             raise Unsupported("this engine's wire carries no hooks of the host: use polylect or claude")
-        return {**tools, **hooks}
+        services = self._services.offers() if self._services else {}
+        if services and not self.can("client_services"):
+            raise Unsupported("this engine's wire carries no files and terminals of the host")
+        return {**tools, **hooks, **services}
 
     async def _hand_over(self, link: Link, session: str) -> None:
         """Tells a new session what was said in the one before."""
@@ -421,6 +443,8 @@ class Conversation:
         self._replies.clear()
         self.server_starts.fail(death)
         self.asks.clear()
+        if self._services:
+            self._services.forget_terminals()
 
     async def _send_again(self) -> None:
         for prompt in self.turns.sent:
@@ -485,8 +509,23 @@ class Conversation:
             listener.put(event)
 
     async def _work(self, call: HostCall) -> None:
+        if self._services and self._services.serves(call.method):
+            return await self._serve(self._services, call)
         result, error = await (self._hooks if call.method == "hook" else self._tools).run(call)
         await self.send(commands.HostReply(call.call, result, error))
+
+    async def _serve(self, services: "ClientServices", call: HostCall) -> None:
+        """Answers a call for a file or a terminal. A terminal that the engine does not hear of is released."""
+        try:
+            result = await services.handle(call.method, call.params)
+        except ServiceFault as fault:
+            await self.send(commands.HostReply(call.call, error=str(fault), code=fault.code))
+            return
+        try:
+            await self.send(commands.HostReply(call.call, result))
+        except BaseException:
+            await services.undo(call.method, result)
+            raise
 
     def death(self) -> EngineDied:
         """Why the engine is gone."""

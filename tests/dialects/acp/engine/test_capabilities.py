@@ -127,7 +127,7 @@ def test_a_client_that_fails_is_told_to_the_engine() -> None:
     agent, where = running(ALL)
     agent.say(e.HostCall("h1", "read_text_file", {"path": "/a"}, **where))
     [reply] = agent.line({"jsonrpc": "2.0", "id": 0, "error": {"code": -32002, "message": "no such file"}})
-    assert reply == c.HostReply("h1", error="no such file", session=where["session"])
+    assert reply == c.HostReply("h1", error="no such file", code="missing", session=where["session"])
 
 
 def test_a_call_without_its_arguments_is_not_sent() -> None:

@@ -18,6 +18,7 @@ from polylect.dialects.acp.engine.connection import Connection
 from polylect.dialects.acp.engine.encode import SessionWriter
 from polylect.dialects.acp.frames import agent
 from polylect.dialects.acp.frames.client import NameValue
+from polylect.dialects.acp.versions import NOT_FOUND
 from polylect.vocab.commands import Command, HostReply
 from polylect.vocab.events import HostCall
 from polylect.wire.jsonrpc import Response
@@ -78,7 +79,8 @@ class _Method(msgspec.Struct, frozen=True):
 
 def _reply(call: str, method: _Method, response: Response, session: str) -> HostReply:
     if response.error:
-        return HostReply(call, error=response.error.message or "the client failed", session=session)
+        code = "missing" if response.error.code == NOT_FOUND else ""
+        return HostReply(call, error=response.error.message or "the client failed", code=code, session=session)
     result = response.result if isinstance(response.result, dict) else {}
     try:
         return HostReply(call, method.result(result), session=session)

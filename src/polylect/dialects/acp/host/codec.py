@@ -51,6 +51,8 @@ class HostSide(HostCodec):
                    to find out, and the session counts as open
     """
 
+    carries_client_services = True
+
     def __init__(
         self,
         env: Env,

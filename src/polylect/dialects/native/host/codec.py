@@ -38,6 +38,7 @@ class HostSide(HostCodec):
     stream, after   of the last event that this host has seen: it attaches, and gets all that followed
     """
 
+    carries_client_services = True
     carries_prompt_options = True
 
     def __init__(

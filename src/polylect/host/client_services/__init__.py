@@ -1,0 +1,1 @@
+"""Files and terminals that the SDK serves to engines; see `services.py`."""
