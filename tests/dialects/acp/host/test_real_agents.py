@@ -185,6 +185,33 @@ def test_codex_says_in_progress_while_it_waits_for_approval_and_ends_a_denied_tu
     assert ended(talk).reason == "cancelled"
 
 
+def test_a_call_that_is_asked_for_starts_after_the_answer_whatever_its_agent_says() -> None:
+    """codex, opencode and kimi say `in_progress` before they ask."""
+    talk = opened(agent("codex-acp"))
+    talk.prompt()
+    call = {"toolCallId": "c", "title": "ls", "status": "in_progress", "rawInput": {"command": "ls"}}
+    talk.update("tool_call", **call)
+    assert talk.host.due() == 250
+    talk.wait(50)
+    talk.hear(permission(0, call))
+    talk.wait(500)
+    talk.do(Answer("0", "allow"))
+    marks = [type(event) for event in talk.of(e.ToolCalled, e.Ask, e.AskClosed, e.ToolStarted)]
+    assert marks == [e.ToolCalled, e.Ask, e.AskClosed, e.ToolStarted]
+
+
+def test_a_call_that_nobody_asks_for_has_started_a_moment_later() -> None:
+    talk = opened()
+    talk.prompt()
+    talk.update("subagent_update", sessionId="kid", state={"state": "running"})
+    for session in ("s-1", "kid"):
+        talk.update("tool_call", session, toolCallId="c", title="ls", status="in_progress", rawInput={"command": "ls"})
+    assert talk.of(e.ToolStarted) == []
+    assert talk.wait(249) == []
+    assert talk.wait(1) == [e.ToolStarted("c", "ls", **T), e.ToolStarted("c", "ls", agent="kid", **T)]
+    assert talk.host.due() is None
+
+
 def test_codex_prints_to_a_terminal_of_its_own() -> None:
     talk = opened()
     talk.prompt()

@@ -118,11 +118,13 @@ class HostSide(HostCodec):
         return {"known": {"initialize": result, "session": self._sessions.main.settings.raw}} if result else {}
 
     def due(self) -> int | None:
-        times = [self._sessions.due(), self._cancel_due()]
+        times = [self._sessions.due(), self._cancel_due(), *(session.due() for session in self._sessions)]
         return min((time for time in times if time is not None), default=None)
 
     def wake(self) -> list[e.Event]:
-        return self._complete([*self._sessions.wake(), *(self._give_up() if self._cancel_due() == 0 else [])])
+        started = [event for session in self._sessions for event in session.wake()]
+        given_up = self._give_up() if self._cancel_due() == 0 else []
+        return self._complete([*started, *self._sessions.wake(), *given_up])
 
     def _cancel_due(self) -> int | None:
         """Milliseconds until an agent that was told to cancel a turn counts as deaf; None if none was told."""

@@ -61,12 +61,13 @@ class UpdateReader:
 
     Args:
         settings, usage: Those of the session. Sub-agents have settings of their own, which nobody needs.
+        now: The clock, in milliseconds.
     """
 
-    def __init__(self, settings: Settings, usage: SessionUsage) -> None:
+    def __init__(self, settings: Settings, usage: SessionUsage, now: Callable[[], int]) -> None:
         self.settings = settings
         self.usage = usage
-        self.calls = ToolCalls()
+        self.calls = ToolCalls(now)
         self.run = ""
         """goose's id of the running turn."""
         self._messages: dict[str, str] = {}

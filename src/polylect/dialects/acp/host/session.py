@@ -4,7 +4,7 @@ The wire names a session by an id; commands and events call the main session by 
 that the host opened them with. Sub-agents are sessions of the wire, too: here they are agents of their session.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
@@ -22,6 +22,7 @@ from polylect.dialects.acp.host.decode import (
 from polylect.dialects.acp.host.settings import Settings
 from polylect.dialects.acp.host.tool_calls import BadFrame
 from polylect.dialects.acp.host.usage import SessionUsage, our_usage
+from polylect.dialects.base import Env
 from polylect.dialects.lenient import Object, amount, inner, objects, text, whole
 from polylect.dialects.prompt_queue import PromptQueue
 from polylect.vocab import events as e
@@ -39,7 +40,7 @@ class Session:
     Args:
         name: What commands and events call it; empty for the main session.
         settings: Its settings.
-        new_id: Makes ids of turns that nobody asked for.
+        env: The clock, and ids for turns that nobody asked for.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Session:
         name: str,
         id: str,
         settings: Settings,
-        new_id: Callable[[], str],
+        env: Env,
         *,
         queue: PromptQueue,
         completer: Completer,
@@ -63,8 +64,8 @@ class Session:
         """When the first of these was cancelled."""
         self.replay: Literal["", "show", "drop"] = ""
         """Whether the updates that come are of the past, and what is done with them."""
-        self._new_id = new_id
-        self.reader = UpdateReader(settings, self.usage)
+        self._env = env
+        self.reader = UpdateReader(settings, self.usage, env.now)
         self._children: dict[str, _Child] = {}
         """Sub-agents, by the ids of their sessions."""
         self._user = UserText()
@@ -119,7 +120,7 @@ class Session:
         if not self.cancelled:
             self.cancelled_at = now
         self.cancelled.update(self.queue.running)
-        for reader in (self.reader, *(child.reader for child in self._children.values())):
+        for _, reader in self._readers():
             reader.calls.cancelled = True
 
     def _turn_began(self, turn: str) -> None:
@@ -129,9 +130,21 @@ class Session:
 
     def add_child(self, id: str, agent: str = "") -> None:
         """A session of the wire is a sub-agent of this one; without a name of its own it is known by that id."""
-        reader = UpdateReader(Settings({}), SessionUsage())
+        reader = UpdateReader(Settings({}), SessionUsage(), self._env.now)
         reader.calls.ours = self.reader.calls.ours
         self._children[id] = _Child(agent or id, reader)
+
+    def due(self) -> int | None:
+        """Milliseconds until `wake` has to be called; None for never."""
+        times = [reader.calls.due() for _, reader in self._readers()]
+        return min((time for time in times if time is not None), default=None)
+
+    def wake(self) -> list[e.Event]:
+        """Time has passed. Returns what follows from that."""
+        return [event for agent, reader in self._readers() for event in self.place(reader.calls.wake(), agent)]
+
+    def _readers(self) -> list[tuple[str, UpdateReader]]:
+        return [("", self.reader), *((child.agent, child.reader) for child in self._children.values())]
 
     # Updates.
 
@@ -263,7 +276,7 @@ class Session:
         return [*before, *began, *self.place([message])]
 
     def _begin_past(self) -> list[e.Event]:
-        self._turn_began(self._new_id())
+        self._turn_began(self._env.new_id())
         self._settled = True  # nothing runs
         return self.place([e.TurnStarted(cause="engine")])
 

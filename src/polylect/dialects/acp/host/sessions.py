@@ -113,7 +113,7 @@ class Sessions:
             opening.name,
             "",
             Settings(self._mode_ids),
-            self._connection.env.new_id,
+            self._connection.env,
             queue=self._queue if main else PromptQueue(),
             completer=self._completer if main else Completer(self._connection.env.new_id),
         )

@@ -7,6 +7,7 @@ answered.
 """
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -30,6 +31,8 @@ _STATUSES = ("pending", "in_progress", "completed", "failed")
 _WORD = re.compile(r"[A-Za-z_][\w-]*")
 _PLACE = {"cwd"}
 """An argument that opencode names before all others, which the model does not write."""
+_START_MS = 250
+"""How long a call may run by its agent's word until that counts; agents that ask do it at once."""
 UNSAID = "the agent did not say how it ended"
 
 
@@ -38,7 +41,10 @@ class BadFrame(ValueError):
 
 
 class Call(Struct):
-    """What is known of one call. The last ones say which events were emitted for it, and what was asked."""
+    """What is known of one call. The last ones say which events were emitted for it, and what was asked.
+
+    `waits` is when its agent said that it runs. codex, opencode and kimi say so before they ask whether it may.
+    """
 
     id: str
     title: str = ""
@@ -54,7 +60,9 @@ class Call(Struct):
     called: bool = False
     started: bool = False
     finished: bool = False
+    waits: int | None = None
     asks: int = 0
+    approved: bool = False
     denied: str | None = None
     printed: str = ""
     preview: str = ""
@@ -85,9 +93,10 @@ class Call(Struct):
 
 
 class ToolCalls:
-    """The calls of one agent in one turn."""
+    """The calls of one agent in one turn. `now` is the clock, in milliseconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], int]) -> None:
+        self._now = now
         self.ours = False
         """Whether the agent is polylect, whose calls are complete when they are announced."""
         self.cancelled = False
@@ -141,14 +150,14 @@ class ToolCalls:
         if call is None or call.finished:
             return []
         call.asks -= 1
-        call.denied = denied
+        call.approved, call.denied = denied is None, denied
         return self._advance(call, {}) if denied is None else []
 
     def before_text(self) -> list[Event]:
         """The model goes on: calls are complete now, and gemini says nothing more of a call that was denied."""
         events: list[Event] = []
         for call in self._calls.values():
-            events += self._announce(call)
+            events += [*self._announce(call), *self._start(call)]
             if call.denied is not None and not call.finished:
                 events += self._finish(call, "denied", call.denied)
         return events
@@ -159,27 +168,49 @@ class ToolCalls:
         for call in self._calls.values():
             if not call.finished:
                 outcome: Outcome = "cancelled" if call.denied is None else "denied"
-                events += [*self._announce(call), *self._finish(call, outcome, call.denied or UNSAID)]
+                events += [*self._announce(call), *self._start(call)]
+                events += self._finish(call, outcome, call.denied or UNSAID)
         return events
+
+    def due(self) -> int | None:
+        """Milliseconds until `wake` has to be called; None if no start is held back."""
+        waits = [call.waits for call in self._calls.values() if call.waits is not None and not call.asks]
+        return max(0, min(waits) + _START_MS - self._now()) if waits else None
+
+    def wake(self) -> list[Event]:
+        """No question has come for calls that run by their agent's word: they do."""
+        waiting = [(call, call.waits) for call in self._calls.values() if call.waits is not None and not call.asks]
+        over = [call for call, since in waiting if since + _START_MS <= self._now()]
+        return [event for call in over for event in self._start(call)]
 
     def _advance(self, call: Call, meta: Object) -> list[Event]:
         """The events that follow from what is known now."""
         if not (self.ours or call.called or call.complete):
             return []
         events = self._announce(call)
-        printed = _terminal_output(meta)
         if call.status in ("completed", "failed"):
-            return [*events, *self._finish(call, *self._ending(call))]
+            return [*events, *self._start(call), *self._finish(call, *self._ending(call))]
         if call.asks:
             return events
+        printed = _terminal_output(meta)
+        mentioned = call.waits is not None
         if call.status == "in_progress" and not call.started and call.denied is None:
-            call.started = True
-            events.append(ToolStarted(call.id, call.tool))
+            call.waits = self._now() if call.waits is None else call.waits
+        if self.ours or call.approved or mentioned or printed:
+            events += self._start(call)
         if printed:
             events.append(ToolOutput(call.id, printed))
         elif call.started:
             events += _news(call)
         return events
+
+    def _start(self, call: Call) -> list[Event]:
+        """The start of a call that was held back, because a question might have followed."""
+        held, call.waits = call.waits is not None, None
+        if not held or call.started or call.finished or call.denied is not None:
+            return []
+        call.started = True
+        return [ToolStarted(call.id, call.tool)]
 
     def _announce(self, call: Call) -> list[Event]:
         if call.called:
