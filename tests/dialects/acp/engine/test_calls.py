@@ -190,7 +190,7 @@ def test_a_client_that_draws_terminals_gets_the_output_in_pieces() -> None:
         e.ToolStarted("c1", "Bash", **where),
         e.ToolOutput("c1", "one\n", **where),
         e.ToolOutput("c1", "two\n", **where),
-        e.ToolFinished("c1", "Bash", "one\ntwo\n", metadata={"exit_code": 2}, **where),
+        e.ToolFinished("c1", "Bash", "Exit code: 2\nSTDOUT:\none\ntwo\n", **where),
     )
     called, _, one, two, finished = agent.updates()
     assert called["content"] == [{"type": "terminal", "terminalId": "c1"}]

@@ -132,7 +132,8 @@ def test_no_update_comes_before_the_answer() -> None:
         (c.Query, "state"),
     ]
     assert {one.session for one in asked} == {session}
-    agent.say(e.SettingChanged("commands", (CommandCard("compact", "Makes room", "what to keep"),), session=session))
+    cards = (CommandCard("compact", "Makes room", "what to keep"), CommandCard("clear", "Begins anew", builtin=True))
+    agent.say(e.SettingChanged("commands", cards, session=session))
     for command, data in zip(asked, (None, MODELS, State("s", "big", "plan", "high", name="A talk")), strict=True):
         assert agent.read() == []
         agent.say(e.Reply(command.ref, data, session=session))

@@ -302,7 +302,8 @@ class SessionWriter:
 
 
 def _commands(cards: tuple[Any, ...] | list[Any]) -> list[updates.AvailableCommand]:
-    known = [card for card in cards if isinstance(card, CommandCard)]
+    """The commands that a client offers. A new conversation is a new session here, with an id that the client knows."""
+    known = [card for card in cards if isinstance(card, CommandCard) and not (card.builtin and card.name == "clear")]
     return [
         updates.AvailableCommand(
             name=card.name,

@@ -106,7 +106,7 @@ class OpenCall:
             status="completed" if ok else "failed",
             content=UNSET if keeps else shown(event.output, event.images),
             raw_output=raw,
-            meta=(meta | _terminal_exit(self.id, metadata) if self.terminal else meta) or None,
+            meta=(meta | _terminal_exit(event) if self.terminal else meta) or None,
         )
 
     def abandoned(self) -> ToolCallChanged:
@@ -244,7 +244,8 @@ def _path(args: dict[str, Any], cwd: str) -> str:
     return posixpath.normpath(joined) if path and joined.startswith("/") else ""
 
 
-def _terminal_exit(call: str, metadata: dict[str, Any]) -> dict[str, Any]:
-    code = metadata.get("exit_code", metadata.get("exit"))
-    whole = code if isinstance(code, int) and not isinstance(code, bool) else None
-    return {"terminal_exit": {"terminal_id": call, "exit_code": whole, "signal": None}}
+def _terminal_exit(event: e.ToolFinished) -> dict[str, Any]:
+    """How the terminal of a call ends. The output of Bash begins with the exit code."""
+    name, _, number = event.output.partition("\n")[0].partition(": ")
+    code = int(number) if name == "Exit code" and number.isdecimal() and len(number) < 10 else None
+    return {"terminal_exit": {"terminal_id": event.call, "exit_code": code, "signal": None}}
