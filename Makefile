@@ -15,8 +15,10 @@ demo: compiled ## watch the engine do a small job, no key and no network needed
 	@$(BIN)/polylect demo
 
 # Many tests wait for processes, so one worker more than there are cores keeps them busy.
-test: compiled ## run the tests
-	@$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 4 --dist worksteal
+SPREAD = -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 4 --dist worksteal
+
+test: compiled ## run the tests, but for the long ones
+	@$(BIN)/python -m pytest -m "not long" $(SPREAD)
 
 test-all: ## run the tests on every Python from 3.11 that this machine has
 	@$(PYTHON) scripts/test_all.py
@@ -31,8 +33,9 @@ check: $(READY) docs ## lint, formatting, types, and links of the documentation
 
 docs: site/index.html ## build the documentation site into site/
 
-interop: compiled ## drive real peers, and be driven by them
+interop: compiled ## drive real peers, and be driven by them; then the long tests
 	@$(BIN)/python scripts/interop.py
+	@$(BIN)/python -m pytest -m long $(SPREAD)
 
 newest: compiled ## the same with the newest versions of the peers: shows what has changed
 	@$(BIN)/python scripts/newest.py

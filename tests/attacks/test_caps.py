@@ -17,6 +17,8 @@ from polylect.host.errors import EngineDied, Refused
 from polylect.vocab.content import Block, Text, ToolCall
 from providers.loopback import Step, reply
 
+pytestmark = pytest.mark.long
+
 STREAM = ("--output-format", "stream-json", "--input-format", "stream-json", "--verbose")
 PRICED = """
 [price]

@@ -24,6 +24,8 @@ from machine import within
 from polylect.engine.turn.calls import MOST_CALLS
 from polylect.vocab.content import Block, Text, ToolCall
 
+pytestmark = pytest.mark.long
+
 END = 2.0
 TRIES = tries(1)
 SECONDS = min(5.0, 1.0 * TRIES)

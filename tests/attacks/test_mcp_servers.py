@@ -27,6 +27,8 @@ from engine_process import Engine, Frame, Place, message
 from machine import PATIENCE, slowness, within
 from polylect.host import Notice, Server, ServerChanged, ServerFailed, allow_all, connect
 
+pytestmark = pytest.mark.long
+
 pytest.importorskip("mcp", reason="no wheel of the MCP SDK for this machine")
 PLAIN = Path(__file__).parents[1] / "mcp_servers" / "plain.py"
 ECHO = """

@@ -16,6 +16,8 @@ from polylect.host import NoSuchSession, NotConfigured, SessionExists, SessionIn
 from polylect.host.sync import connect as sync_connect
 from thoroughness import one_in
 
+pytestmark = pytest.mark.long
+
 SCRIPT = '[[reply]]\ntext = "you said {prompt}"\n'
 OURS = ("polylect", "polylect-omp", "polylect-claude")
 LINKED = ("claude", "omp", "pi")

@@ -13,6 +13,8 @@ import pytest
 from machine import PATIENCE
 from thoroughness import one_in
 
+pytestmark = pytest.mark.long
+
 _SOURCES = Path(__file__).parents[3] / "src" / "polylect"
 IMPORT = """
 from polylect.app.startup.packed import Pack, PackedImports
