@@ -17,6 +17,7 @@ PAGE = ROOT / "docs" / "host-sdk.md"
 sys.path.insert(0, str(ROOT / "src"))
 
 from polylect import plug  # noqa: E402
+from polylect.app.startup.start import LACKS  # noqa: E402
 from polylect.host.agent import Agent  # noqa: E402
 from polylect.host.connecting import connect  # noqa: E402
 from polylect.host.engine_registry import ENGINES, EngineSpec, taken  # noqa: E402
@@ -54,6 +55,7 @@ _WORDS = {name: name for name in ("steer", "follow_up", "compact", "shell", "new
     name: name for name in ("add_context", "add_server", "configure")
 }
 _NEEDED = {
+    "hooks": "hooks",
     "tools": "tools",
     "files": "client_services",
     "terminal": "client_services",
@@ -154,6 +156,8 @@ def can(word: str, engine: EngineSpec) -> bool:
         options["version"] = engine.version
     if engine.known:
         options |= {"known": engine.known, "mode_ids": engine.modes}
+    if engine.dialect == "native" and word in LACKS:
+        return False  # it says so in its `ready`
     return ProcessLink(["engine"], plug.load("dialects", engine.dialect).DIALECT, **options).can(word)
 
 

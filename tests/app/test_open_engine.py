@@ -5,6 +5,7 @@ import logging
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +25,9 @@ from polylect.host import (
     HostError,
     InvalidType,
     Limits,
+    LimitWarning,
     NoSuchSession,
+    NotConfigured,
     Refused,
     ServerFailed,
     SessionExists,
@@ -463,5 +466,25 @@ def test_a_model_that_the_service_does_not_know_fails_the_turn_with_its_words(tm
             async with open_engine("anthropic", model="claude-99", **options) as agent:
                 with pytest.raises(TurnFailed, match="model: claude-99"):
                     await agent.ask("Hello")
+
+    bounded(talk)
+
+
+def test_limits_may_be_none_and_those_in_dollars_be_accepted_without_a_price(tmp_path: Path) -> None:
+    script = tmp_path / "script.toml"
+    script.write_text('[[reply]]\ntext = "Hi."\n')
+    options: dict[str, Any] = {"provider": "scripted", "script": str(script), "workspace": tmp_path}
+
+    async def talk() -> None:
+        async with open_engine(**options, limits=None) as agent:
+            assert (await agent.ask("Hello")).ok
+        limits = Limits(cost=1.0)
+        with pytest.raises(NotConfigured, match="allow_unpriced"):
+            open_engine(**options, limits=limits)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            async with open_engine(**options, limits=limits, allow_unpriced=True) as agent:
+                assert (await agent.ask("Hello")).ok
+        assert [one.category for one in caught] == [LimitWarning]
 
     bounded(talk)

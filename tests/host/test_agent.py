@@ -24,6 +24,7 @@ from polylect.host import (
     SchemaNotMet,
     TextDelta,
     TimedOut,
+    ToolCalled,
     ToolFinished,
     TurnEnded,
     TurnFailed,
@@ -104,6 +105,24 @@ def test_a_policy_answers_for_a_person(place: Place, policy: Any, made: bool) ->
         async with agent(place, WRITES, approve=policy) as one:
             await one.ask("go")
             assert (place.workspace / "made.txt").exists() is made
+
+    bounded(talk())
+
+
+@pytest.mark.parametrize("engine", ["polylect", "polylect-jsonstream", "polylect-omp", "polylect-claude"])
+def test_an_edit_is_one_on_every_wire(place: Place, engine: str) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def note(ask: Ask) -> bool:
+        asked.append((ask.name, ask.category))
+        return True
+
+    async def talk() -> None:
+        script = place.script(WRITES)[-1]
+        options = {"cwd": place.workspace, "env": place.env, "provider": "scripted", "script": script}
+        async with connect(engine, approve=note, **options) as one:
+            called = [event async for event in one.prompt("go") if isinstance(event, ToolCalled)]
+        assert [(event.name, event.category) for event in called] == asked == [("Write", "edit")]
 
     bounded(talk())
 

@@ -29,7 +29,7 @@ from polylect.host import (
     UserMessage,
     connect,
 )
-from polylect.vocab import answers
+from polylect.vocab import answers, commands
 from polylect.vocab.content import Image, Text
 
 ECHO = '[[reply]]\ntext = "{prompt}"\n'
@@ -286,3 +286,24 @@ usage = { input = 10000, output = 0 }
         assert requests == 3
 
     talk(place, script, do)
+
+
+def test_it_says_which_modes_it_has_and_what_it_lacks(place: Place) -> None:
+    async def do(agent: Agent) -> None:
+        assert agent.ready.abilities.modes == ("default", "auto_edit", "force", "plan", "dont_ask")
+        assert [word for word in ("steer", "authenticate", "close_session") if agent.can(word)] == ["steer"]
+
+    talk(place, ECHO, do)
+
+
+def test_a_turn_that_has_ended_is_not_cancelled_in_the_place_of_another(place: Place) -> None:
+    async def do(agent: Agent) -> None:
+        await agent.ask("first")
+        running = agent.prompt("wait")
+        async for event in running:
+            if isinstance(event, Ask):
+                await agent.send(commands.Cancel(target="of an earlier turn", queued="keep"))
+                await event.allow()
+        assert running.result.ok
+
+    talk(place, SLOW, do, mode="default")

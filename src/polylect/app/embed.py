@@ -87,7 +87,8 @@ def open_engine(
     approve: Policy | None = None,
     tools: Sequence[HostTool | Callable[..., Any]] = (),
     servers: Sequence[Server] = (),
-    limits: Limits = Limits(),  # noqa: B008  (frozen)
+    limits: Limits | None = Limits(),  # noqa: B008  (frozen)
+    allow_unpriced: bool = False,
     **provider_settings: Any,
 ) -> Agent:
     """Returns an agent whose engine runs in this process. `async with` opens the engine, and ends it on leaving.
@@ -117,7 +118,9 @@ def open_engine(
         approve: Answers every `Ask`, as in `connect`.
         tools: Functions of this program that the model may call.
         servers: MCP servers that are added as soon as the engine is open, as in `connect`.
-        limits: Time, money and tokens for each turn, unless the turn has limits of its own.
+        limits: Time, money and tokens for each turn, unless the turn has limits of its own. None is no limits.
+        allow_unpriced: Accept limits and a budget in dollars also where the price of the model is not known, with a
+            warning. They do not hold then.
         **provider_settings: More settings of the provider, as `[providers.NAME]` has them: `region`, `project`,
             `profile`, `api`, `ca_file`, `max_retries`, `script` ...
 
@@ -127,9 +130,11 @@ def open_engine(
         InvalidType: There is no such parameter, or an argument has the wrong type.
     """
     options = locals()
-    host = {name: options.pop(name) for name in ("approve", "tools", "servers", "limits")}
+    host = {name: options.pop(name) for name in ("approve", "tools", "servers", "limits", "allow_unpriced")}
     options |= options.pop("provider_settings")
-    caps = {"turn_budget:max_cost_usd": limits.cost} if checked(limits).cost else {}
+    caps: Values = {"turn_budget:max_cost_usd": limits.cost} if limits and checked(limits).cost else {}
+    if allow_unpriced:
+        caps["budget:allow_unpriced"] = True
     open_checked = _check(options.pop("provider"), options, cost_updates="step", **caps)
     return connect(lambda: InProcessLink(open_checked), **host)
 

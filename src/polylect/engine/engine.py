@@ -270,6 +270,9 @@ class Engine:
 
     def _cancel(self, command: c.Cancel) -> Failure | None:
         match command.what:
+            case "turn" if command.target not in ("", self.turns.running):
+                self.turns.drop(command.target)  # if it waits; one that has ended is left alone
+                self.turns.end_dropped()
             case "turn":
                 self._compact_queue.drop()
                 self.turns.drop(queued=command.queued == "drop")

@@ -135,7 +135,7 @@ class Agent:
         return self._conversation.settings
 
     def can(self, *words: str) -> bool:
-        """Whether this engine's wire can express all of these.
+        """Whether this engine's wire can express all of these, and the engine did not say that it lacks one.
 
         Args:
             *words: Names of methods ("steer", "compact", "shell", "new_session"), "query:state", "mode:plan" ...

@@ -45,6 +45,7 @@ _SAMPLES: dict[str, Command] = {
     "resume": commands.OpenSession("resume", "x"),
     "fork": commands.OpenSession("fork"),
     "authenticate": commands.Authenticate("x"),
+    "close_session": commands.CloseSession(),
     "host_tools": commands.Hello("x", offers={"tools": [{"name": "x", "description": "x", "parameters": {}}]}),
     "hooks": commands.Hello("x", offers={"hooks": {"PreToolUse": [{"matcher": None, "ids": ["x"]}]}}),
     "client_services": commands.Hello("x", offers={"files": {"read": True, "write": True}, "terminal": True}),

@@ -9,7 +9,7 @@ from dialects.pair import env
 from polylect.dialects.native.engine.codec import EngineSide
 from polylect.dialects.native.engine.event_log import EventLog
 from polylect.dialects.native.host.codec import HostSide
-from polylect.vocab.commands import MalformedCommand, Prompt, Query, UnknownCommand
+from polylect.vocab.commands import CloseSession, MalformedCommand, Prompt, Query, UnknownCommand
 from polylect.vocab.content import Abilities, Failure
 from polylect.vocab.events import (
     Event,
@@ -302,3 +302,20 @@ def test_a_failure_of_the_engine_itself_is_an_event_like_others() -> None:
     failed = Failed(Failure("x", "y", "engine"))
     side.send(failed)
     assert host.receive(side.data_to_send()) == [READY, failed]
+
+
+def test_a_session_that_is_closed_is_forgotten_unless_that_is_refused() -> None:
+    side, host = engine(), HostSide(env())
+    for ref, failure in (("r1", Failure("busy", "not now", "engine")), ("r2", None)):
+        command = CloseSession(session="two", ref=ref)
+        host.send(command)
+        assert side.receive(host.data_to_send())[-1:] == [command]
+        events = [Settled(session="two"), Reply(ref, failure=failure, session="two")]
+        for event in events:
+            side.send(event)
+        assert host.receive(side.data_to_send())[-2:] == events
+        send(side, type="ping", session="two", ref="p")
+        known = "failure" not in lines(side)[-1]
+        assert (known, host.last("two") > 0) == (failure is not None, failure is not None)
+    side.send(Notice("again", session="two"))
+    assert host.receive(side.data_to_send()) == [Notice("again", session="two")]

@@ -38,6 +38,7 @@ from polylect.tools.worker.pool import WorkerPool
 from polylect.vocab.commands import AddServer, Configure
 from polylect.vocab.content import Abilities
 from polylect.vocab.events import CostChanged
+from polylect.vocab.modes import MODES
 from polylect.vocab.ports import Provider, Servers, Tool
 from polylect.vocab.tool_names import same_tool
 
@@ -97,7 +98,9 @@ class Assembly:
             models=self._models,
             library=library,
             trace=self._spans.add if self._spans else None,
-            offered=Abilities(mcp=bool(start.values.get("mcp_servers")), extras=capabilities(start.values)),
+            offered=Abilities(
+                modes=MODES, mcp=bool(start.values.get("mcp_servers")), extras=capabilities(start.values)
+            ),
             callbacks=callbacks,
             open_servers=partial(_open_servers, custody, long_names=long_names, withheld=withheld),
             wait_writable=self._wait_writable,

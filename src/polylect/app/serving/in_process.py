@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from polylect import __version__
+from polylect.app.startup.start import LACKS
 from polylect.dialects.base import Successor
 from polylect.engine.engine import Engine
 from polylect.host.errors import EngineDied
@@ -55,8 +56,8 @@ class InProcessLink:
         return []
 
     def can(self, word: str) -> bool:
-        """True for every command: there is no wire that could lack it."""
-        return bool(sample_of(word))
+        """True for every command that the engine has: there is no wire that could lack it."""
+        return bool(sample_of(word)) and word not in LACKS
 
     async def wait_if_gone(self) -> None:
         """Does nothing: the engine ends only with this process."""

@@ -46,6 +46,8 @@ CONFIGURATION = 78
 """The exit code if a person has to set something first."""
 _SESSION_CODES: dict[type, int] = {folder.NoSuchSession: 66, folder.SessionExists: 73, folder.SessionInUse: 75}
 """The exit codes of a start whose session does not exist, is taken or is in use; `docs/native.md` has them."""
+LACKS = ("authenticate", "close_session")
+"""Commands that the native wire can say and an engine refuses in its first session; `Agent.can` has these names."""
 _JSONSTREAM_CODES = (2, CONFIGURATION)
 """The exit codes that hosts of json-stream know; other wires have them as `EXIT_CODES` of their `start`."""
 

@@ -9,6 +9,7 @@ from polylect import __version__
 from polylect.app.startup.args import Options, parse
 from polylect.dialects.native.head import first_line
 from polylect.sessions import folder
+from polylect.vocab.modes import MODES
 
 EXIT_CODES = (2, 66, 73, 75, 78)
 """Those of the program itself."""
@@ -39,10 +40,11 @@ def prepare(options: Options) -> None:
 
 def ready(values: Options, session: str) -> bytes:
     """The event `Ready` as a line, with the same fields as that of an engine in the same process."""
-    from polylect.app.startup.start import capabilities, model_facts  # it calls this function
+    from polylect.app.startup.start import LACKS, capabilities, model_facts  # it calls this function
 
     thinking, levels, priced = model_facts(values) or (False, (), False)
-    abilities: Options = {"extras": {**capabilities(values), "cost_attribution": priced}}
+    extras = {**capabilities(values), "cost_attribution": priced, "lacks": LACKS}
+    abilities: Options = {"modes": MODES, "extras": extras}
     if thinking:
         abilities["thinking"] = True
     if levels:

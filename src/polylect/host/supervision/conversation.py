@@ -169,8 +169,8 @@ class Conversation:
         return self._names.to_program(self.session)
 
     def can(self, word: str) -> bool:
-        """Whether the wire can express `word`. Raises LookupError for no word."""
-        return self.supervisor.can(word)
+        """Whether the wire can express `word` and the engine has it, as its `ready` says. Raises LookupError."""
+        return self.supervisor.can(word) and word not in self.ready.abilities.extras.get("lacks", ())
 
     async def open(self) -> None:
         """Starts the engine. Raises EngineDied."""

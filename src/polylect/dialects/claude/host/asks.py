@@ -12,21 +12,13 @@ from msgspec.structs import replace
 
 from polylect.dialects.claude.permissions import written
 from polylect.dialects.lenient import Object, inner, objects, text, words
+from polylect.dialects.tool_categories import category
 from polylect.vocab.commands import Answer
-from polylect.vocab.content import Category, Option, Rule
+from polylect.vocab.content import Option, Rule
 from polylect.vocab.events import Ask, AskClosed
 
 QUESTION = "AskUserQuestion"
-_CATEGORIES: dict[str, Category] = {
-    **dict.fromkeys(("Edit", "MultiEdit", "Write", "NotebookEdit"), "edit"),
-    **dict.fromkeys(("Read", "Glob", "Grep", "LS", "TodoWrite", "WebSearch", QUESTION), "info"),
-}
 _ACTIONS = {"allow": "accept", "deny": "decline", "cancelled": "cancel"}
-
-
-def category(tool: str) -> Category:
-    """The category of a tool. Unknown tools count as `exec`, the most dangerous one."""
-    return "mcp" if tool.startswith("mcp__") else _CATEGORIES.get(tool, "exec")
 
 
 class _Pending(Struct):

@@ -10,7 +10,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from polylect.dialects.claude.host.asks import category
 from polylect.dialects.claude.host.deduplicate import Deduplicator
 from polylect.dialects.claude.host.notices import NOTICES, details
 from polylect.dialects.claude.host.partial_messages import PartialMessages
@@ -19,6 +18,7 @@ from polylect.dialects.claude.host.settings import Settings
 from polylect.dialects.claude.host.subagents import Agents
 from polylect.dialects.claude.host.tools import CallRecords
 from polylect.dialects.lenient import Object, inner, objects, text, whole, words
+from polylect.dialects.tool_categories import category
 from polylect.vocab import events as e
 from polylect.vocab.content import Text, Thinking
 from polylect.wire import jsonl

@@ -19,7 +19,7 @@ from polylect.dialects.jsonstream.engine.subagents import SubagentWriter
 from polylect.dialects.jsonstream.frames import base as shapes
 from polylect.dialects.jsonstream.frames import optional
 from polylect.dialects.jsonstream.frames.table import EVENTS
-from polylect.dialects.jsonstream.ready import capabilities, ready_line
+from polylect.dialects.jsonstream.ready import USUAL_MODES, capabilities, ready_line
 from polylect.dialects.jsonstream.wayland_desktop import CallAnnounced
 from polylect.vocab import events as e
 from polylect.vocab.content import Abilities, Failure, Usage
@@ -463,7 +463,7 @@ class EventWriter:
             approval=abilities.approval,
             thinking=abilities.thinking,
             effort_levels=abilities.effort_levels,
-            modes=abilities.modes,
+            modes=tuple(mode for mode in abilities.modes if mode in USUAL_MODES),
             mode=self._mode,
             mcp=abilities.mcp,
             images=abilities.images,

@@ -17,7 +17,7 @@ from polylect.dialects.native.frames import WIRE_COMMANDS, Attach, WireCommand
 from polylect.dialects.native.head import first_line
 from polylect.dialects.native.versions import MAX_FRAME, VERSIONS
 from polylect.vocab import json_form
-from polylect.vocab.commands import Command, MalformedCommand, UnknownCommand
+from polylect.vocab.commands import CloseSession, Command, MalformedCommand, UnknownCommand
 from polylect.vocab.content import Failure
 from polylect.vocab.events import Event, Failed, Ready, Reply, SettingChanged, TextDelta, ThinkingDelta
 from polylect.vocab.json_words import misfit
@@ -53,6 +53,8 @@ class EngineSide(LineCodec[Command]):
         """The end of the line of a text of the turn `_turn`."""
         self._unknown: dict[str, UnknownCommand] = {}
         """Commands of unknown types that wait for their reply, by ref."""
+        self._closing: dict[str, CloseSession] = {}
+        """Further sessions that are being closed, by the ref of the command; its reply is their last event."""
 
     # The interface of a codec.
 
@@ -69,7 +71,15 @@ class EngineSide(LineCodec[Command]):
             elif isinstance(event, Reply) and (command := self._unknown.pop(event.ref, None)) and event.failure:
                 event = msgspec.structs.replace(event, failure=_unknown_type(command))
             self._write(event)
+            if isinstance(event, Reply) and event.ref in self._closing:
+                self._closed(event)
         return []
+
+    def _closed(self, reply: Reply) -> None:
+        """Forgets the events of a session that was closed, unless that was refused."""
+        session = self._closing.pop(reply.ref).session
+        if reply.failure is None and session != self._session:
+            self._logs.pop(session, None)
 
     def data_to_send(self) -> bytes:
         self._flush_texts()
@@ -153,6 +163,8 @@ class EngineSide(LineCodec[Command]):
             command = json_form.command_from(fields, line)
         except ValueError as error:
             return [self._malformed(line, str(error), fields)]
+        if isinstance(command, CloseSession) and command.session and command.ref:
+            self._closing[command.ref] = command
         if isinstance(command, UnknownCommand):
             if command.ref:  # whoever passes it on to a newer engine answers it
                 self._unknown[command.ref] = command

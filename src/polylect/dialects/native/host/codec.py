@@ -19,7 +19,7 @@ from polylect.dialects.host_codec import HostCodec
 from polylect.dialects.native.frames import ENVELOPE, Attach
 from polylect.dialects.native.versions import MAX_FRAME, VERSIONS
 from polylect.vocab import json_form
-from polylect.vocab.commands import Command, Hello, Prompt
+from polylect.vocab.commands import CloseSession, Command, Hello, Prompt
 from polylect.vocab.events import Event, Ready, Reply, SettingChanged, TurnEnded, UnknownEvent
 from polylect.vocab.grammar.complete import Completer
 from polylect.wire import jsonl
@@ -59,6 +59,8 @@ class HostSide(HostCodec):
         self._completers[""] = self._completer
         self._prompts: dict[str, Prompt] = {}
         """Prompts that were sent and whose turns have not ended, by turn."""
+        self._closing: dict[str, str] = {}
+        """Further sessions that are being closed, by the ref of the command."""
 
     def last(self, session: str = "") -> int:
         """The number of the last event of a session that was received; 0 for none."""
@@ -101,6 +103,8 @@ class HostSide(HostCodec):
     def _note(self, command: Command) -> None:
         if isinstance(command, Prompt):
             self._prompts.setdefault(command.turn, command)
+        elif isinstance(command, CloseSession) and command.session and command.ref:
+            self._closing[command.ref] = command.session
 
     # Lines of the engine.
 
@@ -117,7 +121,11 @@ class HostSide(HostCodec):
             return []
         self._last[key] = number or self._last[key]
         self._follow(event)
-        return self._complete([event])
+        events = self._complete([event])
+        if isinstance(event, Reply) and (closed := self._closing.pop(event.ref, "")) and not event.failure:
+            self._last.pop(closed, None)  # if it is opened again, its events are numbered from 1
+            self._completers.pop(closed, None)
+        return events
 
     def _read(self, line: bytes) -> tuple[int, Event]:
         """The number and the event of a line. Raises ValueError.

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypedDict
 from polylect.dialects.omp.host.fields import Fields, flag, number, rows, table, text
 from polylect.dialects.omp.host.messages import INJECTED, block_of, images, text_of, usage_of
 from polylect.dialects.omp.stop_reasons import OUR_STOPS
+from polylect.dialects.tool_categories import category
 from polylect.vocab import events as e
 from polylect.vocab.content import Outcome, Text, Thinking, ToolCall, Usage
 
@@ -217,7 +218,7 @@ class AgentStream:
         why = args.get(_INTENT)
         arguments = {key: value for key, value in args.items() if key != _INTENT}
         described = intent or (why if isinstance(why, str) else "")
-        self._called[call] = e.ToolCalled(call, name, arguments, description=described, **self.place)
+        self._called[call] = e.ToolCalled(call, name, arguments, category(name), described, **self.place)
         return [self._called[call]]
 
     def _tool_start(self, frame: Fields) -> list[e.Event]:

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from polylect.dialects.omp.frames.commands import QuestionAnswer
 from polylect.dialects.omp.host.fields import Fields, flag, number, rows, table, text, texts
+from polylect.dialects.tool_categories import category
 from polylect.vocab import events as e
 from polylect.vocab.content import Option
 
@@ -177,6 +178,7 @@ def _select(frame: Fields) -> e.Ask:
         call,
         tool,
         table(frame, "args"),
+        category(tool) if tool else "exec",
         title=text(frame, "title"),
         reason=text(frame, "message"),
         options=options,
