@@ -19,7 +19,7 @@ from polylect.host.limits import Limits, checked, unreported, warn_caller
 from polylect.host.results import Result
 from polylect.host.server_starts import BOUND as SERVER_BOUND
 from polylect.host.structured_output import ask_for_value, object_schema
-from polylect.host.supervision.conversation import Conversation, as_answer
+from polylect.host.supervision.conversation import Conversation, ConversationOptions, as_answer
 from polylect.host.supervision.engine_supervisor import MakeLink
 from polylect.host.supervision.session_names import SessionNames
 from polylect.host.supported_commands import check
@@ -67,8 +67,7 @@ class Agent:
         self._warnings: set[str] = set()
         """What was said about limits that cannot be watched while a turn runs."""
         self._warn(limits, [*reported, *enforced])  # an engine that was given a cap keeps it, whatever it tells
-        self._conversation = Conversation(
-            make_link,
+        options = ConversationOptions(
             approve=approve,
             tools=[each if isinstance(each, HostTool) else tool(each) for each in tools],
             hooks=HostHooks(hooks or {}),
@@ -85,6 +84,7 @@ class Agent:
             names=names or SessionNames(),
             can_resume=can_resume,
         )
+        self._conversation = Conversation(make_link, options)
 
     async def __aenter__(self) -> Self:
         await self._conversation.open()

@@ -7,32 +7,34 @@ reply ends: with the reply, or with `EngineDied`. An engine that dies or is repl
 """
 
 import asyncio
-import warnings
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from polylect.host.asks import Ask as HostAsk
 from polylect.host.asks import Policy, bind, decide, deny_all
 from polylect.host.backlog import Backlog
 from polylect.host.client_services.faults import ServiceFault
-from polylect.host.errors import EngineDied, HostError, Refused, UnknownPrice, Unsupported
+from polylect.host.errors import EngineDied, HostError, Refused, Unsupported
 from polylect.host.host_hooks import HostHooks
 from polylect.host.host_tools import HostTool, HostTools
-from polylect.host.limits import LimitWarning, SessionCost
+from polylect.host.limits import SessionCost
 from polylect.host.link import Link
 from polylect.host.server_starts import ServerStarts
 from polylect.host.supervision.answer_watch import AnswerWatch
 from polylect.host.supervision.background_tasks import BackgroundTasks
 from polylect.host.supervision.engine_supervisor import EngineSupervisor, MakeLink
-from polylect.host.supervision.open_turns import UNPRICED, OpenTurn, OpenTurns
+from polylect.host.supervision.known_prices import KnownPrices
+from polylect.host.supervision.open_turns import OpenTurn, OpenTurns
+from polylect.host.supervision.pending_replies import PendingReplies, data_of
 from polylect.host.supervision.session_names import SessionNames
 from polylect.host.supervision.transcript import Transcript
-from polylect.host.supported_commands import UNSUPPORTED, check
+from polylect.host.supported_commands import check
 from polylect.system.clock_and_ids import new_id
 from polylect.vocab import answers, commands
 from polylect.vocab.commands import Command
@@ -65,18 +67,16 @@ _NO_ANSWER = (
     "said nothing about a prompt within {:g} s and was ended (update it, connect with the dialect and version that it "
     "speaks, or raise ready_within)"
 )
-_NO_PRICE = "the price of the model is not known, so limits in dollars do not hold"
 _NEW_SESSION = "the engine cannot go on with its session, so the conversation goes on in a new one, {}; it was told {}"
 
 
-class Conversation:
-    """What an agent and its engine have to say to each other. Belongs to one event loop.
+class ConversationOptions(Struct, frozen=True, kw_only=True):
+    """What an agent wants of its conversation.
 
-    Args:
-        make_link: Makes a link to an engine; see `EngineSupervisor`.
+    Attributes:
         approve: Answers asks in the place of whoever reads.
         tools: Tools of this program.
-        hooks: Hooks of this program.
+        hooks: Functions of this program that the engine calls at certain moments.
         services: Serves files and terminals to the engine; None if it gets none.
         servers: MCP servers that every engine of this conversation is told of.
         settings: Settings that every engine of this conversation is told.
@@ -88,70 +88,68 @@ class Conversation:
         resumed: Whether the session has a past.
         session: The session that was asked for; some wires name theirs only when the first turn begins.
         names: What the program calls its sessions.
-        can_resume: Whether `make_link` can make an engine resume a session.
+        can_resume: Whether an engine can be made to resume a session.
     """
 
-    def __init__(
-        self,
-        make_link: MakeLink,
-        *,
-        approve: Policy | None,
-        tools: Sequence[HostTool],
-        hooks: HostHooks,
-        services: "ClientServices | None",
-        servers: Sequence[Server],
-        settings: Mapping[str, Any],
-        ready_within: float,
-        restarts: int,
-        caps_cost: bool,
-        allow_unpriced: bool,
-        reply_costs: bool,
-        resumed: bool,
-        session: str,
-        names: SessionNames,
-        can_resume: bool,
-    ) -> None:
+    approve: Policy | None
+    tools: Sequence[HostTool]
+    hooks: HostHooks
+    services: "ClientServices | None"
+    servers: Sequence[Server]
+    settings: Mapping[str, Any]
+    ready_within: float
+    restarts: int
+    caps_cost: bool
+    allow_unpriced: bool
+    reply_costs: bool
+    resumed: bool
+    session: str
+    names: SessionNames
+    can_resume: bool
+
+
+class Conversation:
+    """What an agent and its engine have to say to each other. Belongs to one event loop.
+
+    Args:
+        make_link: Makes a link to an engine; see `EngineSupervisor`.
+        options: What the agent wants of it.
+    """
+
+    def __init__(self, make_link: MakeLink, options: ConversationOptions) -> None:
+        self.options = options
         self.supervisor = EngineSupervisor(
             make_link,
             on_event=self._receive,
             on_gone=self._engine_gone,
             on_retired=self._engine_retired,
             handshake=self._handshake,
-            ready_within=ready_within,
-            restarts=restarts,
-            can_resume=can_resume,
+            ready_within=options.ready_within,
+            restarts=options.restarts,
+            can_resume=options.can_resume,
         )
-        silence = _SILENCE * ready_within
+        silence = _SILENCE * options.ready_within
         self._answer_watch = AnswerWatch(silence, lambda: self.supervisor.abandon(_NO_ANSWER.format(silence)))
         self._transcript = Transcript()
-        self._approve = approve
-        self._tools = HostTools(tools)
-        self._hooks = hooks
-        self._services = services
-        self._servers = servers
-        self._settings_to_send = dict(settings)
+        self._tools = HostTools(options.tools)
+        self._services = options.services
+        self._settings_to_send = dict(options.settings)
         """What every engine of this agent is told once it is ready: as in `connect`, and as it was changed since."""
         self.turns = OpenTurns()
         """Its turns that have not ended, in order."""
         self._listeners: WeakSet[Backlog] = WeakSet()
-        self._replies: dict[str, asyncio.Future[Reply]] = {}
+        self._replies = PendingReplies()
         self.asks: dict[str, HostAsk] = {}
         """Questions that wait for an answer, by their ids."""
         self.server_starts = ServerStarts(self)
         self._background = BackgroundTasks()
-        self.session_cost = SessionCost(resumed=resumed)
-        self._caps_cost = caps_cost
-        self.allow_unpriced = allow_unpriced
-        self.reply_costs = reply_costs
-        self._first_session = session
-        self._names = names
+        self.session_cost = SessionCost(resumed=options.resumed)
+        self._prices = KnownPrices(allow_unpriced=options.allow_unpriced)
+        self._names = options.names
         self._has_prompt = False
         """Whether a prompt was sent, so that there is a session to resume."""
         self.ready = Ready()
         """What the engine said of itself."""
-        self._prices_known: bool | None = None
-        """Whether the engine knows what its model costs; None if it has not said."""
-        self._warned_unpriced = False
         self._order = asyncio.Lock()
         self.settings: dict[str, Any] = {}
         """What it has said about itself since: `session`, `model`, `mode`, `name` ..."""
@@ -243,9 +241,7 @@ class Conversation:
 
     async def _send(self, link: Link, command: Command) -> Any:
         command = replace(command, ref=command.ref or new_id())
-        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._replies[command.ref] = answer
-        try:
+        with self._replies.expect(command.ref) as reply:
             follows = link.send(command)
             if isinstance(command, commands.Prompt):
                 self.turns.note_sent(command)
@@ -253,16 +249,7 @@ class Conversation:
             for event in follows:
                 self._receive(event)
             await link.drain()
-            reply = await answer
-        finally:
-            self._replies.pop(command.ref, None)
-        if reply.failure is None:
-            return reply.data
-        if reply.failure.code in UNSUPPORTED:
-            unsupported = Unsupported(reply.failure.message)
-            unsupported.add_note("agent.can(...) tells ahead what an engine's wire has words for")
-            raise unsupported
-        raise Refused(reply.failure)
+            return data_of(await reply)
 
     async def steer(self, message: commands.Steer) -> None:
         """Adds a `message` to the running turn. Raises Unsupported where the wire has no word for it."""
@@ -307,7 +294,7 @@ class Conversation:
     @property
     def reader_answers(self) -> bool:
         """Whether only the reader of a turn can answer what it asks: no policy, and nobody reads `events`."""
-        return not self._listeners and self._approve is None
+        return not self._listeners and self.options.approve is None
 
     def unattended(self, turn: str, asks: Collection[str] | None = None) -> None:
         """Denies what the `turn` has asked, or only these `asks`, because nobody reads it.
@@ -345,26 +332,26 @@ class Conversation:
 
     async def _handshake(self, link: Link, ready: Ready) -> None:
         self.ready = ready
-        self._prices_known = ready.abilities.extras.get("cost_attribution")
-        session = ready.session or self.session or self._first_session
+        self._prices.read_ready(ready)
+        session = ready.session or self.session or self.options.session
         self.settings |= {"session": session, "model": ready.model, "mode": ready.mode}
         if offers := self._offers():
             await self._send(link, commands.Hello("polylect", offers=offers))
-        for server in self._servers:
+        for server in self.options.servers:
             await self._send(link, check(commands.AddServer(server)))
         if self._settings_to_send:
             await self._send(link, check(commands.Configure(self._settings_to_send)))
         if self._names.needs_file:
-            state = as_answer(answers.State, await self._send(link, commands.Query("state")))
+            state = await self._state(link)
             self._names.store(state.session, state.file)
-        if self._caps_cost and await self._lacks_price(link):
-            self.accept_unpriced()
+        if self.options.caps_cost and await self._lacks_price(link):
+            self._prices.accept_unpriced()
         if self.supervisor.in_new_session:
             await self._hand_over(link, session)
 
     def _offers(self) -> dict[str, Any]:
         """What this program offers the engine. Raises Unsupported if the wire cannot carry it."""
-        tools, hooks = self._tools.offers(direct=self.can("host_tools")), self._hooks.offers()
+        tools, hooks = self._tools.offers(direct=self.can("host_tools")), self.options.hooks.offers()
         if tools and not self.can("tools"):
             raise Unsupported(
                 "this engine's wire carries no tools of the host: use polylect, claude, omp 18 or an MCP server"
@@ -390,10 +377,10 @@ class Conversation:
         try:
             async with self._order:  # a prompt that has nothing to wait for does not overtake one that has
                 if turn.caps_cost and await self._lacks_price():
-                    if not self.allow_unpriced:
+                    if not self.options.allow_unpriced:
                         turn.refuse_unpriced()
                         return self.turns.leave(turn.id)
-                    self.accept_unpriced()
+                    self._prices.accept_unpriced()
             link = None if turn.unwanted else await self._ensure_link()
             if link is None or turn.unwanted:  # it was cancelled before the engine was told of it
                 return self._deliver(TurnEnded("cancelled", turn=turn.id))
@@ -403,23 +390,13 @@ class Conversation:
             self.turns.leave(prompt.turn)
             raise
 
-    def accept_unpriced(self) -> None:
-        """Says once that limits in dollars do not hold. Raises UnknownPrice if that was not accepted."""
-        if not self.allow_unpriced:
-            raise UnknownPrice(UNPRICED)
-        if not self._warned_unpriced:
-            self._warned_unpriced = True
-            warnings.warn(_NO_PRICE, LimitWarning, stacklevel=2)
-
     async def _lacks_price(self, link: Link | None = None) -> bool:
-        """Whether the engine does not know what its model costs. One that can be asked and does not say is let pass."""
-        if self._prices_known is None:
-            if not self.can("query:state"):
-                return True  # on json-stream, who knows prices says so
-            query = commands.Query("state")
-            card = as_answer(answers.State, await (self._send(link, query) if link else self.send(query))).card
-            self._prices_known = bool(card.prices) if card else None
-        return self._prices_known is False
+        """Whether the engine does not know what its model costs. Before it is ready it is asked by its `link`."""
+        state = partial(self._state, link) if link else self.state
+        return await self._prices.lacking(state if self.can("query:state") else None)
+
+    async def _state(self, link: Link) -> answers.State:
+        return as_answer(answers.State, await self._send(link, commands.Query("state")))
 
     def _engine_gone(self, death: EngineDied) -> None:
         """Fails everything that waits for the engine."""
@@ -436,11 +413,7 @@ class Conversation:
 
     def _fail_commands(self, death: EngineDied) -> None:
         self._answer_watch.cancel()
-        for waiting in self._replies.values():
-            if not waiting.done():
-                waiting.set_exception(death)
-                waiting.exception()  # not everyone who asked still waits
-        self._replies.clear()
+        self._replies.fail(death)
         self.server_starts.fail(death)
         self.asks.clear()
         if self._services:
@@ -458,10 +431,7 @@ class Conversation:
         match event:
             case Reply(failure=Failure(code="engine_gone")):
                 return  # `_fail_commands` follows, and says how the engine ended
-            case Reply(ref) if ref in self._replies:
-                answer = self._replies.pop(ref)
-                if not answer.done():
-                    answer.set_result(event)
+            case Reply() if self._replies.receive(event):
                 return
             case HostCall(call):
                 self._background.start(partial(self._work, event), call)
@@ -475,7 +445,7 @@ class Conversation:
                 self.server_starts.receive(event)
             case SettingChanged(key, value):
                 self.settings[key] = value
-                self._prices_known = _prices_known(key, value, self._prices_known)
+                self._prices.read_setting(key, value)
             case CostChanged(total):
                 self.session_cost.set_total(total)
             case TurnEnded(failure=Failure("engine_gone")):
@@ -485,7 +455,7 @@ class Conversation:
 
     def _bind_ask(self, event: Ask) -> HostAsk:
         ask = self.asks[event.ask] = bind(event, self)
-        policy = self._approve
+        policy = self.options.approve
         turns = [turn for turn in self.turns if turn.attended and event.turn in ("", turn.id)]
         if policy is None and not turns and not self._listeners:
             policy = deny_all
@@ -511,7 +481,7 @@ class Conversation:
     async def _work(self, call: HostCall) -> None:
         if self._services and self._services.serves(call.method):
             return await self._serve(self._services, call)
-        result, error = await (self._hooks if call.method == "hook" else self._tools).run(call)
+        result, error = await (self.options.hooks if call.method == "hook" else self._tools).run(call)
         await self.send(commands.HostReply(call.call, result, error))
 
     async def _serve(self, services: "ClientServices", call: HostCall) -> None:
@@ -535,10 +505,3 @@ class Conversation:
 def as_answer(kind: type[Value], data: Any) -> Value:
     """Returns the `data` of a reply as a value of this `kind`; some codecs answer with plain dicts."""
     return data if isinstance(data, kind) else kind(**data) if isinstance(data, dict) else data
-
-
-def _prices_known(key: str, value: Any, before: bool | None) -> bool | None:
-    """Whether prices are known after a setting has changed."""
-    if key == "abilities":
-        return bool(value.extras.get("cost_attribution"))
-    return None if key == "model" else before

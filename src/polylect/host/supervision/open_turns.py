@@ -158,7 +158,7 @@ class OpenTurn:
             case events.ReplyEnded(usage=usage):
                 self._spent += usage
                 self._watch(self._spent)
-                if self._lacks_cost(usage) and self._conversation.reply_costs and not self._unpriced:
+                if self._lacks_cost(usage) and self._conversation.options.reply_costs and not self._unpriced:
                     self._unpriced = True
                     self._conversation.stop_soon(self.id)
             case events.CostChanged() if self._deadline is not None:
@@ -213,7 +213,7 @@ class OpenTurn:
 
     def _lacks_cost(self, usage: Usage) -> bool:
         """Whether it has a cap in dollars that has to hold, and nobody can tell what this usage has cost."""
-        if not self._limits.cost or self._conversation.allow_unpriced or not usage.tokens:
+        if not self._limits.cost or self._conversation.options.allow_unpriced or not usage.tokens:
             return False
         return usage.cost is None and not self._conversation.session_cost.is_priced
 
