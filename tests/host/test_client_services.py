@@ -393,13 +393,14 @@ def test_without_the_switch_nothing_is_offered(place: Place) -> None:
     assert b"host_call" not in b"".join(asked)
 
 
+@pytest.mark.parametrize("engine", ["polylect", "polylect-acp"])
 @pytest.mark.parametrize("how", ["cancel", "leave", "kill"])
-def test_a_turn_that_ends_early_leaves_no_command(place: Place, how: str) -> None:
+def test_a_turn_that_ends_early_leaves_no_command(place: Place, how: str, engine: str) -> None:
     sleepers = Sleepers(place)
 
     async def main() -> None:
         given = arguments(place, calls([("Bash", {"command": sleepers.command()})]))
-        async with connect("polylect", terminal=True, **given) as agent:
+        async with connect(engine, terminal=True, **given) as agent:
             turn = agent.prompt("go")
             running = asyncio.ensure_future(_read(turn))
             await asyncio.to_thread(sleepers.wait_until_started)

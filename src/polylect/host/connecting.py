@@ -120,7 +120,9 @@ def connect(
         "restarts": restarts,
         "allow_unpriced": allow_unpriced,
     }
-    how["services"] = _services(files, terminal, cwd, wishes, env)
+    known = engine_registry.ENGINES.get(engine) if isinstance(engine, str) else None
+    empty = known is not None and known.missing_as_empty
+    how["services"] = _services(files, terminal, cwd, wishes, env, missing_as_empty=empty)
     if callable(engine):
         if wishes:
             raise InvalidValue(f"a function makes this engine: tell it {', '.join(wishes)} there")
@@ -218,6 +220,8 @@ def _services(
     cwd: str | os.PathLike[str],
     wishes: Mapping[str, Any],
     env: Mapping[str, str] | None,
+    *,
+    missing_as_empty: bool,
 ) -> "ClientServices | None":
     """What the SDK serves to the engine; None if nothing. Raises InvalidType."""
     for name, value in (("files", files), ("terminal", terminal)):
@@ -234,6 +238,7 @@ def _services(
         files=bool(files),
         terminal=bool(terminal),
         env=env,
+        missing_as_empty=missing_as_empty,
     )
 
 

@@ -62,6 +62,8 @@ class EngineSpec(Struct, frozen=True, kw_only=True):
     set, and the folder in that."""
     start_errors: Mapping[int | str, type[EngineDied]] = {}
     """What it means by an exit code, or by a text (a regular expression), when it does not start."""
+    missing_as_empty: bool = False
+    """Whether it creates a file only if the host answers with an empty text where there is none."""
     options: Mapping[str, Any] = {}
     """For the host side of its dialect."""
     resumed: Mapping[str, Any] = {}
@@ -361,6 +363,7 @@ ENGINES: dict[str, EngineSpec] = {
             modes=_GEMINI_MODES,
             session_ids="own",
             base_url="GOOGLE_GEMINI_BASE_URL",
+            missing_as_empty=True,
             env={"GEMINI_CLI_NO_RELAUNCH": "true"},  # else it starts itself a second time
             places=("~/.npm-global/bin", "~/.local/bin", "/usr/local/bin"),
             install="npm install -g @google/gemini-cli",
