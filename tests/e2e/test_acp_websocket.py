@@ -165,6 +165,12 @@ def test_a_message_may_have_several_lines_and_fragments_and_binary_ones_are_igno
 
 def test_bad_messages_are_answered_and_the_connection_stays(place: Place, listen: Listen) -> None:
     client = listen().client()
+    codes = []
+    for bad in ("{bad", "[]"):
+        client.agent.socket.send(bad)
+        codes.append(client.agent.frame()["error"]["code"])
+    assert codes == [-32700, -32600]
+    client.agent.send({"jsonrpc": "2.0", "id": 7, "result": None})  # nobody has asked
     client.initialize()
     codes = []
     for bad in ("{bad", "[]", '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}'):
@@ -177,7 +183,6 @@ def test_bad_messages_are_answered_and_the_connection_stays(place: Place, listen
 @pytest.mark.parametrize(
     "first",
     [
-        "{bad",
         '{"jsonrpc":"2.0","id":1,"method":"session/list","params":{}}',
         '{"jsonrpc":"2.0","method":"initialize","params":{"protocolVersion":1}}',
         '{"jsonrpc":"2.0","id":null,"method":"initialize","params":{"protocolVersion":1}}',

@@ -125,9 +125,13 @@ class Listener:
         return sum(1 for socket in self._sockets if socket.connection and not socket.receiver)
 
     def _begin(self, socket: WebSocket, message: bytes) -> None:
-        """The first message of a socket: it has to be `initialize`."""
-        request = jsonrpc.read(message)
-        if not isinstance(request, jsonrpc.Request) or request.method != "initialize" or request.id is None:
+        """The first message of a socket has to be `initialize`. As in the SDK, what is no message does not count."""
+        match request := jsonrpc.read(message):
+            case jsonrpc.Invalid(_, error):
+                return socket.send([jsonrpc.error(None, error)[:-1]])
+            case jsonrpc.Response():
+                return None
+        if isinstance(request, jsonrpc.Notification) or request.method != "initialize" or request.id is None:
             return socket.close(CloseCode.PROTOCOL_ERROR, "the first message has to be initialize, with an id")
         if socket.resumes:
             if known := self._connections.get(socket.connection):
@@ -139,7 +143,7 @@ class Listener:
         connection = ClientConnection(socket.connection, self._start, seconds, self._on_connection_ended)
         self._connections[connection.id] = connection
         connection.attach(socket)
-        connection.receive(message)
+        return connection.receive(message)
 
     def _on_connection_ended(self, connection: ClientConnection) -> None:
         del self._connections[connection.id]

@@ -58,7 +58,7 @@ class WebSocket(asyncio.Protocol):
     Args:
         limits: What the client may take.
         admit: Called with the handshake. Returns why it is refused, or the headers of the answer to it.
-        first: Called with this socket and its first message; sets `receiver`, or closes the socket.
+        first: Called with this socket and each message until it has set `receiver` or closed the socket.
         ended: Called with this socket when it is closed.
 
     Attributes:
