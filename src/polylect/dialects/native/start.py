@@ -7,9 +7,9 @@ import os
 
 from polylect import __version__
 from polylect.app.startup.args import Options, parse
+from polylect.dialects.jsonstream.versions import OUR_MODES
 from polylect.dialects.native.head import first_line
 from polylect.sessions import folder
-from polylect.vocab.modes import MODES
 
 EXIT_CODES = (2, 66, 73, 75, 78)
 """Those of the program itself."""
@@ -44,7 +44,7 @@ def ready(values: Options, session: str) -> bytes:
 
     thinking, levels, priced = model_facts(values) or (False, (), False)
     extras = {**capabilities(values), "cost_attribution": priced, "lacks": LACKS}
-    abilities: Options = {"modes": MODES, "extras": extras}
+    abilities: Options = {"modes": tuple(dict.fromkeys(OUR_MODES.values())), "extras": extras}
     if thinking:
         abilities["thinking"] = True
     if levels:
