@@ -225,7 +225,7 @@ class Engine:
         user_message = self._read(command)
         if isinstance(user_message, Failure):
             return user_message
-        self.agent.session.accept(command.turn, user_message)
+        self.agent.session.accept(command.turn, user_message, command)
         self._prompted = True
         if command.busy == "interrupt":
             self._compact_queue.drop()

@@ -22,6 +22,7 @@ from polylect.sessions.replay import (
 )
 from polylect.sessions.suspension import SUSPENDED, Suspension
 from polylect.vocab.answers import Item, ShellResult, Stats
+from polylect.vocab.commands import Prompt
 from polylect.vocab.content import Message, Text, ToolCall, ToolResult, Usage
 from polylect.vocab.entries import Compacted, Configured, ContextAdded, MessageAdded, ShellRan, TurnClosed, TurnOpened
 from polylect.vocab.ports import Store
@@ -61,10 +62,14 @@ class Session:
 
     # Writing.
 
-    def accept(self, turn: str, message: Message) -> None:
-        """Store a prompt before it is acknowledged (T1). It becomes part of the conversation when its turn starts."""
+    def accept(self, turn: str, message: Message, prompt: Prompt | None = None) -> None:
+        """Store a prompt before it is acknowledged (T1). It becomes part of the conversation when its turn starts.
+
+        What `prompt` asks of the turn is stored too, for a turn that goes on in a later process.
+        """
         self.expire_suspended()
-        self.store.append(MessageAdded(message, turn))
+        options = (prompt.schema, prompt.max_cost, prompt.max_tokens) if prompt else ()
+        self.store.append(MessageAdded(message, turn, "", *options))
         self._waiting[turn] = message
 
     def begin(self, turn: str) -> Message:

@@ -40,11 +40,17 @@ class MessageAdded(Struct, frozen=True, omit_defaults=True, tag="said"):
         message: The message.
         turn: The turn that it belongs to. A prompt with a turn waits until `TurnOpened`.
         request: An id of the model request; usage is counted once for each.
+        schema: What the answer to a prompt has to fit.
+        max_cost: Dollars that the turn of a prompt may cost.
+        max_tokens: Tokens that the turn of a prompt may use.
     """
 
     message: Message
     turn: str = ""
     request: str = ""
+    schema: dict[str, Any] = {}
+    max_cost: float = 0.0
+    max_tokens: int = 0
 
 
 class ContextAdded(Struct, frozen=True, tag="context_added"):

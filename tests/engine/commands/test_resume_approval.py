@@ -18,7 +18,17 @@ from polylect.vocab.answers import SessionOpened, ShellResult
 from polylect.vocab.commands import Answer, Cancel, Command, Compact, OpenSession, Prompt
 from polylect.vocab.content import Message, ToolResult
 from polylect.vocab.entries import Opened
-from polylect.vocab.events import Ask, Event, Reply, TextDelta, ToolFinished, ToolStarted, TurnEnded, TurnStarted
+from polylect.vocab.events import (
+    Ask,
+    Event,
+    Reply,
+    StructuredAnswer,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
 from polylect.vocab.ports import ToolContext, ToolReturn
 from polylect.wire import jsonl
 
@@ -38,10 +48,13 @@ def model(*calls: dict[str, Any]) -> Scripted:
     return Scripted.from_values({"reply": [{"when": {"step": 1}, "say": list(calls)}, {"say": ["done"]}]})
 
 
+GO = Prompt("t1", "go")
 THREE = script(step("a", text="one"), step("b", gated=True, text="two"), step("c", text="three"))
 
 
-def left_behind(folder: Path, *calls: dict[str, Any], asks: int = 1, **options: Any) -> tuple[Log, list[str]]:
+def left_behind(
+    folder: Path, *calls: dict[str, Any], asks: int = 1, prompt: Prompt = GO, **options: Any
+) -> tuple[Log, list[str]]:
     """The log of an engine that died while scripts waited, and their tokens."""
 
     async def conversation() -> tuple[Log, list[str]]:
@@ -54,7 +67,7 @@ def left_behind(folder: Path, *calls: dict[str, Any], asks: int = 1, **options: 
             new_id=map("id{}".format, range(100)).__next__,
             **{**OPTIONS, **options},
         )
-        talk.send(Prompt("t1", "go"))
+        talk.send(prompt)
         async with asyncio.timeout(PATIENCE):
             await talk.until(Ask, asks)
         return log.read_back(), [ask.ask for ask in talk.of(Ask)]
@@ -110,6 +123,19 @@ def test_what_the_turn_had_used_before_is_counted(tmp_path: Path) -> None:
     log, [token] = left_behind(tmp_path, THREE)
     talk = resume(tmp_path, log, answer(token), max_turns=1)
     assert (talk.of(TurnEnded)[0].reason, talk.of(TextDelta)) == ("limit", [])
+
+
+def test_the_caps_of_its_prompt_still_hold(tmp_path: Path) -> None:
+    log, [token] = left_behind(tmp_path, THREE, prompt=Prompt("t1", "go", max_tokens=1))
+    talk = resume(tmp_path, log, answer(token))
+    assert (talk.of(TurnEnded)[0].reason, talk.of(TextDelta)) == ("limit", [])
+
+
+def test_the_answer_still_has_to_fit_the_schema_of_its_prompt(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    log, [token] = left_behind(tmp_path, THREE, prompt=Prompt("t1", "go", schema=schema))
+    talk = resume(tmp_path, log, answer(token))
+    assert (talk.of(TurnEnded)[0].reason, talk.of(StructuredAnswer)) == ("error", [])
 
 
 def test_a_no_counts_too_also_where_rules_allow_it_by_now(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 from polylect.engine.agent import Agent
 from polylect.engine.commands.context import CommandContext
 from polylect.engine.tools.script import Script
-from polylect.engine.turn.budget import Meter
+from polylect.engine.turn.budget import Meter, tightened
 from polylect.engine.turn.calls import Calls
 from polylect.engine.turn.loop import TurnLoop
+from polylect.engine.turn.structured import open_form
 from polylect.sessions.replay import CUT_OFF, unanswered_calls
 from polylect.sessions.suspension import EarlyAnswer, Suspension, digest
 from polylect.system.clock_and_ids import now_ms
@@ -60,6 +61,17 @@ class ResumedTurn(TurnLoop):
         super().__init__(agent, waiting[call].turn)
         self._suspended = waiting
         self._early_answers = {call: EarlyAnswer(answer, waiting[call])}
+        self._restore_options()
+
+    def _restore_options(self) -> None:
+        """Holds the turn to the schema and the caps of its prompt."""
+        for entry in self._agent.session.store.entries:
+            match entry.body:
+                case MessageAdded(Message("user"), turn, schema=schema, max_cost=cost, max_tokens=tokens) if (
+                    turn == self.id and (schema or cost or tokens)
+                ):
+                    self._meter.budget = tightened(self._meter.budget, cost=cost, tokens=tokens)
+                    self._form = open_form(self._agent, schema)
 
     def _begin(self) -> None:
         """Restore the steps and the usage; the prompt is already part of the conversation."""
