@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from interop import omp_peers
-from interop.claude_model import Model
+from interop.acp_agents import AGENTS
+from interop.acp_agents import Agent as AcpAgent
+from interop.claude_model import Block, Model, use
 from peers.programs import MODULES, path_with
 from polylect import plug
 from polylect.app.serving.in_process import InProcessLink
@@ -37,8 +39,8 @@ _ENVIRONMENT = {
 class Reference:
     """Our engine in this process: what it says goes over no wire, so it is the vocabulary itself."""
 
-    tool = "Bash"
-    argument = "command"
+    def call(self, id: str, command: str, description: str) -> Block:
+        return use(id, "Bash", command=command, description=description)
 
     def connect(self, model: Model, place: Path, *, resume: str = "") -> Agent:
         (place / "work").mkdir(exist_ok=True)
@@ -57,15 +59,10 @@ class Engine(NamedTuple):
     version: str = ""
     flags: tuple[str, ...] = ()
 
-    @property
-    def tool(self) -> str:
-        """What it calls the tool that runs commands."""
-        return "bash" if self._omp else "ExecCommand" if self.name == "aionrs" else "Bash"
-
-    @property
-    def argument(self) -> str:
-        """What that tool calls the command."""
-        return "cmd" if self.name == "aionrs" else "command"
+    def call(self, id: str, command: str, description: str) -> Block:
+        """The model wants a command to be run, in the words of this engine's tool."""
+        tool = "bash" if self._omp else "ExecCommand" if self.name == "aionrs" else "Bash"
+        return use(id, tool, **{"cmd" if self.name == "aionrs" else "command": command, "description": description})
 
     @property
     def _omp(self) -> bool:
@@ -113,7 +110,7 @@ class Engine(NamedTuple):
         return listed
 
 
-ENGINES = {
+ENGINES: dict[str, Engine | AcpAgent] = {
     "polylect": Engine("polylect"),
     "polylect json-stream": Engine("polylect-jsonstream"),
     "polylect json-stream 0.1.0": Engine("polylect-jsonstream", "0.1.0"),
@@ -121,6 +118,7 @@ ENGINES = {
     "polylect omp 13": Engine("polylect-omp", "13"),
     "polylect pi": Engine("polylect-omp", "pi"),
     "polylect claude": Engine("polylect-claude"),
+    "polylect acp": Engine("polylect-acp"),
     "claude": Engine("claude"),
     "omp 13": Engine("omp", "13"),
     "omp 18": Engine("omp", "18"),
@@ -129,4 +127,5 @@ ENGINES = {
     "pi 0.87": Engine("pi", "pi 0.87"),
     "aionrs": Engine("aionrs"),
     "wayland-core": Engine("wayland-core"),
+    **AGENTS,
 }

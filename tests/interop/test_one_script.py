@@ -1,9 +1,9 @@
 """One program, every engine: through the host SDK it hears the same events, in the same order.
 
-Ours in all its dialects, the real claude, omp and pi, and the scripted peers of aionrs and wayland-core, each against
-the same model on loopback. What our engine says in this process is the vocabulary itself; each engine is held to that,
-less what its dialect lists as unsaid. What is left is in DIFFERENCES, with the reason, or the test fails; so it does if
-a difference is no more.
+Ours in all its dialects, the real claude, omp and pi, seven agents of ACP, and the scripted peers of aionrs and
+wayland-core, each against the same model on loopback. What our engine says in this process is the vocabulary itself;
+each engine is held to that, less what its dialect lists as unsaid. What is left is in DIFFERENCES, with the reason, or
+the test fails; so it does if a difference is no more.
 """
 
 import asyncio
@@ -17,7 +17,10 @@ from typing import NamedTuple
 
 import pytest
 
-from interop.claude_model import REFUSE, WAIT, Model, Step, text, use
+from interop.acp_agents import AGENTS, age_sessions
+from interop.acp_agents import Agent as AcpAgent
+from interop.acp_model import Model
+from interop.claude_model import REFUSE, WAIT, Step, text
 from interop.script_engines import ENGINES, Engine, Reference
 from polylect.host import Agent, Ask, Event
 from polylect.vocab import events as e
@@ -56,6 +59,18 @@ CALLS = ("tool", "deny")
 IN_PLACE_OF_AN_ASK = "it has no approval, or is started without: what the model wants is done"
 CMD = "the argument of its tool is called cmd"
 TOTALS = "it tells the total of the session, and what was used before is not known"
+ACP = ("polylect acp", *AGENTS)
+PACE = "context and cost are one update, which comes when the agent likes, or never"
+NO_STEP = ("polylect acp", "gemini", "goose", "kimi", "opencode", "qwen")
+BEFORE_A_WORD = "a request that fails before a word is told by nothing but the error"
+AS_TEXT = ("claude-acp", "codex-acp")
+SHOWN = "it shows the refusal as a text of the model"
+LOGIN = ("claude-acp", "goose", "kimi")
+OTHER_ARGUMENTS = ("codex-acp", "gemini", "goose", "opencode", "qwen")
+ARGUMENTS = "its tool takes others, or it does not tell them"
+STOPS = ("codex-acp", "opencode", "qwen")
+STOPPED = "a call that is denied ends the turn"
+LAST = "it tells only what its last request took"
 DIFFERENCES = [
     Difference(JSON_STREAM, CALLS, "~ReplyEnded", "nothing marks it, and after a call another may be told of"),
     Difference(
@@ -91,15 +106,48 @@ DIFFERENCES = [
     Difference(UNASKED, ("deny",), "-ToolFinished denied", IN_PLACE_OF_AN_ASK),
     Difference(UNASKED, ("deny",), "+ToolFinished ok", IN_PLACE_OF_AN_ASK),
     Difference(UNASKED, ("deny",), "+file", IN_PLACE_OF_AN_ASK),
+    *(
+        Difference(ACP, (), f"{how}{event}", PACE, always=False)
+        for how in "+-"
+        for event in ("ContextUsed", "CostChanged")
+    ),
+    Difference(ACP, CALLS, "-ReplyEnded calls", "nothing marks it, and after a call another may be told of"),
+    Difference(ACP, CALLS, "+ReplyEnded calls", "so it ends with the calls"),
+    Difference(ACP, ("settings",), "+SettingChanged", "commands and the title are told"),
+    *(Difference(NO_STEP, ("error",), event, BEFORE_A_WORD) for event in ("-StepStarted", "-ReplyEnded", "-StepEnded")),
+    *(Difference(AS_TEXT, ("error",), event, SHOWN) for event in ("+TextDelta", "+BlockEnded")),
+    Difference(("codex-acp",), ("error",), "-ReplyEnded error", SHOWN),
+    Difference(("codex-acp",), ("error",), "+ReplyEnded end", SHOWN),
+    Difference(("codex-acp",), ("error",), "+TurnEnded end", SHOWN),
+    Difference(
+        (*LOGIN, "codex-acp", "qwen"), ("error",), "-TurnEnded error provider", "whose fault it is, it tells so:"
+    ),
+    Difference(LOGIN, ("error",), "+TurnEnded error user", "the user has to log in"),
+    Difference(("qwen",), ("error",), "+TurnEnded error engine", "an error inside, with the reason as a text"),
+    Difference(OTHER_ARGUMENTS, CALLS, "-ToolCalled", ARGUMENTS),
+    Difference(OTHER_ARGUMENTS, CALLS, "+ToolCalled", ARGUMENTS),
+    *(
+        Difference(STOPS, ("deny",), event, STOPPED)
+        for event in ("-StepStarted", "-TextDelta", "-BlockEnded", "-ReplyEnded end", "-StepEnded", "-TurnEnded end")
+    ),
+    Difference(("codex-acp",), ("deny",), "+TurnEnded cancelled", STOPPED),
+    Difference(("opencode", "qwen"), ("deny",), "+TurnEnded end", STOPPED),
+    Difference(("goose", "opencode"), CALLS, "-TurnEnded end 20 in,", LAST),
+    Difference(("goose", "opencode"), CALLS, "+TurnEnded end 10 in,", LAST),
+    Difference(("kimi",), (), "-TurnEnded end", "it does not tell what a turn took"),
+    Difference(("kimi",), (), "+TurnEnded end 0 in,", "it does not tell what a turn took"),
+    Difference(
+        ("polylect acp",), ("deny",), "+ToolStarted", "why a call is denied is shown as its output", always=False
+    ),
 ]
 
 
 # The program.
 
 
-def script(engine: Engine | Reference) -> dict[str, list[Step]]:
-    run = use("call_1", engine.tool, **{engine.argument: "echo made > made.txt", "description": "makes a file"})
-    again = use("call_2", engine.tool, **{engine.argument: "echo made > denied.txt", "description": "makes another"})
+def script(engine: Engine | AcpAgent | Reference) -> dict[str, list[Step]]:
+    run = engine.call("call_1", "echo made > made.txt", "makes a file")
+    again = engine.call("call_2", "echo made > denied.txt", "makes another")
     return {
         "HELLO": [[text("Hello to you.")]],
         "MAKE": [[text("I will."), run], [text("It is made.")]],
@@ -110,7 +158,7 @@ def script(engine: Engine | Reference) -> dict[str, list[Step]]:
     }
 
 
-async def converse(engine: Engine | Reference, place: Path) -> Conversation:
+async def converse(engine: Engine | AcpAgent | Reference, place: Path) -> Conversation:
     async with Model(script(engine)) as model:
         async with engine.connect(model, place) as agent:
             told = {
@@ -124,6 +172,7 @@ async def converse(engine: Engine | Reference, place: Path) -> Conversation:
                 "settings": sorted(f"SettingChanged {key}" for key, value in agent.settings.items() if value),
             }
             session, before = await engine.session(agent), len(model.asked)
+        age_sessions(place)
         async with engine.connect(model, place, resume=session) as agent:
             told["resume"] = words(await listen(agent, "AGAIN"))
             assert any("HELLO" in str(asked["messages"]) for asked in model.asked[before:]), "it remembers"
@@ -211,7 +260,8 @@ def words(events: list[Event]) -> list[str]:
 
 
 def details(event: Event) -> Iterator[str]:
-    """What every engine says alike. Ids are each engine's own, but for those of calls, which the model gives."""
+    """What every engine says alike. Ids are each engine's own, but for those of calls, which the model gives; gemini
+    and kimi put more before these."""
     match event:
         case e.TextDelta(said) | e.ThinkingDelta(said) | e.ArgsDelta(text=said):
             yield said
@@ -222,15 +272,15 @@ def details(event: Event) -> Iterator[str]:
         case e.ReplyEnded(stop):
             yield stop
         case e.ToolCalled(call, args=args):
-            yield from (call, str(args))
+            yield from (call[-6:], str(args))
         case e.Ask(kind=kind, call=call):
-            yield from (kind, call)
+            yield from (kind, call[-6:])
         case e.AskClosed(how=how):
             yield how
         case e.ToolStarted(call):
-            yield call
+            yield call[-6:]
         case e.ToolFinished(call, outcome=outcome):
-            yield from (outcome, call)
+            yield from (outcome, call[-6:])
         case e.TurnEnded("end", usage, steps):
             yield f"end {usage.input} in, {usage.output} out, {steps} steps"
         case e.TurnEnded(reason, failure=failure):

@@ -20,12 +20,20 @@ class Tried(NamedTuple):
 
 _INTEROP = "tests/interop/test_omp_engines.py"
 _ON_PATH = "tests/interop/test_json_stream_engines.py"
+_ACP = "tests/interop/test_acp_agents.py"
 TRIED: dict[str, tuple[Tried, ...]] = {
     "claude": (Tried("2.1.325", "2026-11-16", "tests/interop/test_claude_engine.py"),),
     "omp": (Tried("13.19.0", "2026-11-16", _INTEROP), Tried("18.2.3", "2026-11-16", _INTEROP)),
     "pi": (Tried("0.73.1", "2026-11-16", _INTEROP), Tried("0.87.1", "2026-11-16", _INTEROP)),
     "aionrs": (Tried("0.2.10", "2026-11-16", _ON_PATH),),
     "wayland-core": (Tried("0.13.4", "2026-11-16", _ON_PATH),),
+    "claude-acp": (Tried("0.99.1", "2026-11-16", _ACP),),
+    "codex-acp": (Tried("2.6.0", "2026-11-16", _ACP),),
+    "gemini": (Tried("0.61.0", "2026-11-16", _ACP),),
+    "goose": (Tried("1.52.0", "2026-11-16", _ACP),),
+    "kimi": (Tried("2.1.0", "2026-11-16", _ACP),),
+    "opencode": (Tried("1.18.33", "2026-11-16", _ACP),),
+    "qwen": (Tried("0.24.4", "2026-11-16", _ACP),),
 }
 
 
