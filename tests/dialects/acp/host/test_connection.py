@@ -332,6 +332,46 @@ def test_another_main_session() -> None:
     assert [event.text for event in talk.of(e.TextDelta)] == ["Here."]
 
 
+def test_the_main_session_before_is_closed_and_what_still_comes_for_it_is_passed_over() -> None:
+    talk = opened()
+    talk.do(OpenSession("resume", "s-2", ref="r"))
+    talk.answer("session/resume", {})
+    assert talk.request("session/close")["params"] == {"sessionId": "s-1"}
+    assert talk.answer("session/close", {}) == []
+    assert talk.update("session_info_update", "s-1", title="Late") == []
+    talk.do(OpenSession("resume", "s-1", ref="r"))
+    talk.answer("session/resume", {})
+    assert talk.update("session_info_update", "s-1", title="Here") == [e.SettingChanged("title", "Here")]
+    talk.do(OpenSession("resume", "s-1", ref="r"))
+    talk.answer("session/resume", {})
+    assert talk.methods().count("session/close") == 2
+
+
+@pytest.mark.parametrize("how", ["load", "resume", "new", "fork"])
+def test_the_main_session_goes_on_if_another_one_cannot_be_opened(how: Any) -> None:
+    talk = opened()
+    talk.do(OpenSession(how, "s-9", ref="r"))
+    events = talk.answer(f"session/{how}", code=-32002, message="gone", data={"sessionId": "s-9"})
+    assert [failure.code for failure in failures(events)] == ["no_such_session"]
+    talk.prompt()
+    assert talk.request("session/prompt")["params"]["sessionId"] == "s-1"
+    assert talk.update("agent_message_chunk", content=words("Still here."))[-1] == e.TextDelta("Still here.", turn="t1")
+    assert "session/close" not in talk.methods()
+
+
+def test_a_session_is_loaded_in_the_place_of_the_main_one() -> None:
+    talk = opened()
+    talk.do(OpenSession("load", "s-2", ref="r"))
+    talk.update("user_message_chunk", "s-2", content=words("hi"))
+    talk.update("agent_message_chunk", "s-2", content=words("Hello."))
+    talk.answer("session/load", {})
+    events = talk.wait(80)
+    assert [type(event) for event in events][-2:] == [e.SettingChanged, e.Reply]
+    assert [event.origin for event in talk.of(e.UserMessage)] == ["replay"]
+    talk.prompt()
+    assert talk.request("session/prompt")["params"]["sessionId"] == "s-2"
+
+
 def test_unknown_keys_do_no_harm() -> None:
     """Requirement 44 of docs/acp.md."""
     talk = Talk()

@@ -282,6 +282,8 @@ class HostSide(HostCodec):
         update, id = params.get("update"), text(params, "sessionId")
         if not id or not isinstance(update, dict):
             raise BadFrame("expected a sessionId and an update")
+        if self._sessions.is_left(id):
+            return []
         session = self._sessions.of(id)
         if session is None:
             self._sessions.hold(id, lambda: self._message(_NOTIFICATIONS, message, message.method, params, line))

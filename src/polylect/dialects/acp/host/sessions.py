@@ -69,6 +69,10 @@ class Sessions:
         self._queue, self._completer = main
         self._sessions: dict[str, Session] = {}
         """By our names. The main session is there from the beginning, so that prompts can wait for it."""
+        self._left: set[str] = set()
+        """Ids of sessions that the host has closed, or gone on from. What still comes for them is passed over."""
+        self._before: Session | None = None
+        """The main session while another one is opened in its place."""
         self._opening = 0
         self._held: list[tuple[str, Held]] = []
         """Messages for sessions that are not known yet, in order."""
@@ -103,6 +107,10 @@ class Sessions:
             self.main.opened(id, ours=self._connection.agent.ours)
         return self.main
 
+    def is_left(self, id: str) -> bool:
+        """Whether the host has no more to do with the session of this id."""
+        return id in self._left
+
     def hold(self, id: str, read: Held) -> None:
         self._held.append((id, read))
 
@@ -124,11 +132,34 @@ class Sessions:
 
     def _register(self, opening: Opening, id: str) -> Session:
         """The session of this name gets its id. The main one is replaced only by one that a command opens."""
-        session = self._make(opening) if opening.ref else self.main
+        session = before = self.main
+        if opening.ref:
+            session = self._make(opening)
+        if session is not before and not opening.name:
+            self._before = before
+        self._left.discard(id)
         session.opened(id, ours=self._connection.agent.ours)
         return session
 
+    def _restore(self, session: Session) -> None:
+        """A session could not be opened. Where it was to be the main one, that before it goes on."""
+        self.remove(session)
+        if self._before and session is self.main:
+            self.main = self._sessions[""] = self._before
+        self._before = None
+
+    def _leave(self) -> None:
+        """The main session has another one in its place: it is closed, so that others can open it."""
+        before, self._before = self._before, None
+        if before is None or before.id in ("", self.main.id):
+            return
+        self._left.add(before.id)
+        if self._connection.agent.has("close"):
+            close = client.OneSession(session_id=before.id)
+            self._connection.request("session/close", close, lambda result, failure: [])
+
     def remove(self, session: Session) -> None:
+        self._left.add(session.id)
         if self._sessions.get(session.name) is session:
             del self._sessions[session.name]
 
@@ -194,7 +225,7 @@ class Sessions:
         self._opening -= 1
         if failure is not None:
             if session:
-                self.remove(session)
+                self._restore(session)
             return [*self._failed(opening, failure), *self._release()]
         id = text(result, "sessionId") or opening.target
         if session is None:
@@ -259,6 +290,7 @@ class Sessions:
 
     def _announce(self, opening: Opening, session: Session) -> list[e.Event]:
         if opening.ref:
+            self._leave()
             opened = e.Reply(opening.ref, SessionOpened(session.id), session=opening.name)
             changed = [] if session.name else [e.SettingChanged("session", session.id)]
             return [*changed, opened, *self._on_open(session)]
