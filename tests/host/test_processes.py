@@ -13,7 +13,7 @@ import pytest
 from engine_process import eventually
 from machine import PATIENCE, within
 from peers.programs import path_with
-from polylect.host import Agent, EngineDied, ToolStarted, allow_all, connect
+from polylect.host import Agent, EngineDied, SessionInUse, ToolStarted, allow_all, connect
 
 READY = '{"type":"ready","version":"0.2.0","session_id":"s","capabilities":{}}'
 
@@ -106,6 +106,42 @@ def test_an_engine_is_terminated_when_its_host_is_killed(in_thread: bool, tmp_pa
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     assert mark.read_text() == "terminated"
+
+
+def test_the_session_of_a_host_that_is_killed_is_free_soon(tmp_path: Path) -> None:
+    """Our engine stops its turn when nobody is there any more, so that another program can go on with the session."""
+    script = tmp_path / "script.toml"
+    script.write_text(
+        '[[reply]]\nwhen.prompt = "go"\nsay = ["I wait.", { hang = true }]\n\n[[reply]]\ntext = "Here."\n'
+    )
+    options = f"provider='scripted', script={str(script)!r}, cwd={str(tmp_path)!r}"
+    host = (
+        "import asyncio\nfrom polylect.host import TextDelta, connect\n"
+        "async def main():\n"
+        f"    async with connect('polylect', {options}, session='one') as agent:\n"
+        "        async for event in agent.prompt('go'):\n"
+        "            if isinstance(event, TextDelta):\n"
+        "                print('waiting', flush=True)\n"
+        "asyncio.run(main())\n"
+    )
+    env = {**os.environ, "POLYLECT_HOME": str(tmp_path / "state")}
+    with subprocess.Popen([sys.executable, "-c", host], stdout=subprocess.PIPE, text=True, env=env) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "waiting\n"
+        process.kill()
+
+    async def go_on() -> str:
+        while True:
+            try:
+                async with connect(
+                    "polylect", provider="scripted", script=script, cwd=tmp_path, resume="one", env=env
+                ) as agent:
+                    return (await agent.ask("again")).text
+            except SessionInUse:  # it is being ended
+                await asyncio.sleep(0)
+
+    with within(5.0):
+        assert asyncio.run(asyncio.wait_for(go_on(), PATIENCE)) == "Here."
 
 
 def _gone(pid: int) -> bool:

@@ -202,7 +202,7 @@ ENGINES: dict[str, EngineSpec] = {
             name="polylect",
             program="polylect",
             dialect="native",
-            start=("--native", "--cost-updates", "step"),
+            start=("--native", "--cost-updates", "step", "--on-eof", "stop"),
             flags={**_OURS, "mode": ("--approval-mode", "{}"), "extension": ("--extension", "{}")},
             modes=_OWN_MODES,
             listing=_LISTING,
@@ -213,7 +213,7 @@ ENGINES: dict[str, EngineSpec] = {
             program="polylect",
             dialect="jsonstream",
             start=(
-                *("--json-stream", "--cost-updates", "step", "--announce-calls"),
+                *("--json-stream", "--cost-updates", "step", "--announce-calls", "--on-eof", "stop"),
                 *("--allow-host-path-grants", "--allow-host-budget-grants"),
             ),
             flags={**_OURS, "mode": ("--approval-mode", "{}"), "extension": ("--extension", "{}")},
