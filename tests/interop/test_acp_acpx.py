@@ -28,6 +28,10 @@ SCRIPT: dict[str, list[Step]] = {
     "SLOW": [[text("First."), WAIT, text("Second.")]],
     "REFUSE": [[{"type": "refuse", "status": 400}]],
 }
+FILES: dict[str, list[Step]] = {
+    "READ": [[use("r1", "Read", file_path="notes.txt")], [text("Read.")]],
+    "WRITE": [[use("w1", "Write", file_path="new.txt", content="new")], [text("Written.")]],
+}
 
 
 class Done(NamedTuple):
@@ -65,7 +69,7 @@ def drive(place: Path, talk: Callable[[Stage, Acpx], Awaitable[None]]) -> None:
             await asyncio.sleep(0.05)
         stage.check()
 
-    play(SCRIPT, main)
+    play({**SCRIPT, **FILES}, main)
 
 
 def test_acpx_runs_single_prompts(tmp_path: Path) -> None:
@@ -118,6 +122,22 @@ def test_acpx_keeps_a_session(tmp_path: Path) -> None:
     drive(tmp_path, talk)
 
 
+def test_acpx_writes_files_and_runs_commands_for_us(tmp_path: Path) -> None:
+    async def talk(stage: Stage, acpx: Acpx) -> None:
+        (settings := tmp_path / "config" / "polylect" / "config.toml").parent.mkdir(parents=True)
+        settings.write_text('[client]\nterminal = "auto"\n')
+        for prompt in ("WRITE", "MAKE"):
+            done = await acpx("--approve-all", "exec", prompt)
+            assert (done.code, "[done] end_turn" in done.out) == (0, True)
+        assert (stage.work / "new.txt").read_text() == "new"
+        assert (stage.work / "made").exists()
+        methods = [one.get("method", "") for one, _ in stage.written()]
+        asked = [method for method in methods if method.startswith(("fs/", "terminal/"))]
+        assert {"fs/write_text_file", "terminal/create", "terminal/wait_for_exit", "terminal/release"} <= set(asked)
+
+    drive(tmp_path, talk)
+
+
 async def _asked(model: Model, word: str) -> None:
     while not any(word in json.dumps(asked["messages"]) for asked in model.asked):  # noqa: ASYNC110
         await asyncio.sleep(0.02)
@@ -126,10 +146,6 @@ async def _asked(model: Model, word: str) -> None:
 # The core profile.
 
 LINK: Json = {"type": "resource_link", "uri": "file:///notes.txt", "name": "notes.txt"}
-FILES: dict[str, list[Step]] = {
-    "READ": [[use("r1", "Read", file_path="notes.txt")], [text("Read.")]],
-    "WRITE": [[use("w1", "Write", file_path="new.txt", content="new")], [text("Written.")]],
-}
 
 
 class Case:
