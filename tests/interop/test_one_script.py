@@ -136,9 +136,6 @@ DIFFERENCES = [
     Difference(("goose", "opencode"), CALLS, "+TurnEnded end 10 in,", LAST),
     Difference(("kimi",), (), "-TurnEnded end", "it does not tell what a turn took"),
     Difference(("kimi",), (), "+TurnEnded end 0 in,", "it does not tell what a turn took"),
-    Difference(
-        ("polylect acp",), ("deny",), "+ToolStarted", "why a call is denied is shown as its output", always=False
-    ),
 ]
 
 

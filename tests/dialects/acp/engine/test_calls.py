@@ -208,6 +208,15 @@ def test_a_terminal_without_output_gets_the_result() -> None:
     assert finished["rawOutput"] == {"output": "all"}
 
 
+def test_a_denied_call_has_no_output() -> None:
+    """It never ran: the reason stands in the place of its terminal."""
+    agent, where = running({"_meta": {"terminal_output": True}})
+    denied = e.ToolFinished("c1", "Bash", "Tool denied: no", outcome="denied", reason="no", **where)
+    agent.say(e.ToolCalled("c1", "Bash", {"command": "make"}, **where), denied)
+    _, finished = agent.updates()
+    assert (finished["status"], text_of(finished)) == ("failed", "Tool denied: no")
+
+
 # Permission.
 
 

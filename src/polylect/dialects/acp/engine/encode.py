@@ -169,6 +169,7 @@ class SessionWriter:
             self.tool_called(e.ToolCalled(event.call, event.name, category="info"))
         call = self.calls.pop(event.call)
         self._connection.delayed.drop(call)
+        call.terminal = call.terminal and event.outcome != "denied"  # then it never ran, and the reason is shown
         if call.terminal and not call.fed:
             self._terminal_output(call, event.output)
         self.update(call.finished(event))
