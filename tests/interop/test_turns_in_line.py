@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from interop.claude_model import WAIT, Model, text, use
-from interop.script_engines import ENGINES, Engine
+from interop.acp_model import Model
+from interop.claude_model import WAIT, text
+from interop.script_engines import ENGINES
 from polylect.host import Agent, Ask, Result, TextDelta, Turn
 
 pytestmark = pytest.mark.interop
@@ -39,8 +40,8 @@ async def waiting(agent: Agent, prompt: str) -> tuple[Turn, "asyncio.Task[Result
 @pytest.mark.parametrize("name", ENGINES)
 def test_turns_are_stopped_one_by_one_and_a_loop_can_be_left(name: str, tmp_path: Path) -> None:
     async def talk() -> None:
-        engine: Engine = ENGINES[name]
-        make = [text("I will."), use("call_1", engine.tool, **{engine.argument: "true"})]
+        engine = ENGINES[name]
+        make = [text("I will."), engine.call("call_1", "true", "does nothing")]
         script = {"SLOW": [[text("One moment"), WAIT]], "HELLO": [[text("Hello.")]], "MAKE": [make, [text("So.")]]}
         async with Model(script) as model, engine.connect(model, tmp_path) as agent:
             first, slow = await under_way(agent, "SLOW")
