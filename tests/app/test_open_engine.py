@@ -397,7 +397,7 @@ def test_importing_the_module_imports_no_engine() -> None:
         ({"provider": "scripted", "session": "s", "sessions": False}, "session needs sessions, and none are kept"),
         (
             {"provider": "anthropic", "settings": True, "env": {}},
-            "KEY is not set: set it or give api_key",
+            "KEY is not set: set it, run polylect login, or give api_key",
         ),
         ({"provider": "bedrock", "env": {"HOME": "/"}}, "AWS_SECRET_ACCESS_KEY, or have a profile"),
         ({"provider": "bedrock", "env": {"HOME": "/"}}, "(the environment counts only with settings=True, or as env)"),

@@ -52,7 +52,10 @@ _VALUE_NAMES = {"mode": "approval_mode", "session": "session_id", "add_dir": "fo
 """What a parameter is called among the values of a start, where that is not its own name."""
 _PARAMETERS = {"session-id": "session", "extension": "extensions", "approval-mode": "mode", "max-budget-usd": "budget"}
 """What a flag that an error names is called here, where that is not its own name."""
-_NO_KEY = (r"(\w+) is not set: set it or give --api-key", r"no key: give api_key, or settings=True for \1")
+_NO_KEY = (
+    r"(\w+) is not set: set it, run polylect login, or give --api-key",
+    r"no key: give api_key, or settings=True for \1",
+)
 _REWORDED = (
     ("set VERTEX_PROJECT_ID", "give project"),
     ("Set POLYLECT_HOME to a folder you can write", "Name a folder you can write in sessions"),

@@ -12,7 +12,7 @@ from subprocess import DEVNULL, PIPE
 import msgspec
 
 from polylect.host import engine_registry
-from polylect.host.errors import EngineDied, Unsupported
+from polylect.host.errors import EngineDied, InvalidType, Unsupported
 from polylect.system.threads import run_in_thread
 from polylect.vocab.answers import SessionCard
 
@@ -31,9 +31,12 @@ async def list_sessions(
 
     Raises:
         UnknownEngine: There is no engine of this name.
+        InvalidType: The engine is not a name.
         Unsupported: Nobody can tell from outside which sessions the engine has (aionrs, wayland-core).
         EngineDied: The engine cannot be started, or fails.
     """
+    if not isinstance(engine, str):
+        raise InvalidType(f"engine takes the name of an engine, not {engine!r}: a command line has no list of sessions")
     one = engine_registry.engine_spec(engine)
     if store := engine_registry.session_store(one, os.environ if env is None else env):
         from polylect.sessions.formats.listing import stored_sessions  # 30 ms, and not for our own engine

@@ -64,7 +64,7 @@ class ProviderDescription:
 
     def missing_credentials(self, env: "Mapping[str, str]", project: str, profile: str) -> str | None:
         """None, or what to set where there is neither a key nor an address."""
-        return f"{self.key_variables[0]} is not set: set it or give --api-key, {OR_SCRIPTED}"
+        return f"{self.key_variables[0]} is not set: set it, run polylect login, or give --api-key, {OR_SCRIPTED}"
 
     def missing_project(self, env: "Mapping[str, str]", project: str) -> str | None:
         """None, or what to set beside a key, where a key alone does not say where to ask."""
@@ -140,7 +140,8 @@ def no_provider(model: str, *, has_key: bool) -> str:
         return f"--api-key does not say whose key it is: add --provider, for one --provider {vendor}"
     whom = "no model is configured" if not model else f"no provider is configured for the model {model!r}"
     keys = [one.credentials[0][0] for one in _choices() if one.credentials and one.may_serve(model)][:2]
-    return f"{whom}: set {' or '.join(keys)}, or give --provider; --provider scripted plays a script and needs no key"
+    ways = f"set {' or '.join(keys)}, run polylect login, or give --provider"
+    return f"{whom}: {ways}; --provider scripted plays a script and needs no key"
 
 
 def default_model(provider: str, base_url: str, env: "Mapping[str, str]") -> str:

@@ -105,12 +105,17 @@ def delete(place: Folder) -> None:
     shutil.rmtree(doomed)
 
 
-def delete_all(root: str, sessions: Sequence[str]) -> None:
-    """Delete sessions. Raises SessionError, before any is deleted, if another one was forked from one of them."""
+def check_deletable(root: str, sessions: Sequence[str]) -> None:
+    """Raise SessionError if a session that stays was forked from one of these."""
     for session in sessions:
         if forks := [fork for fork in catalogue.forks(root, session) if fork not in sessions]:
             names = ", ".join(sorted(forks))
             raise SessionError(f"Session '{session}' holds the beginning of {names}, forked from it: delete that first")
+
+
+def delete_all(root: str, sessions: Sequence[str]) -> None:
+    """Delete sessions. Raises SessionError, before any is deleted, if another one was forked from one of them."""
+    check_deletable(root, sessions)
     for session in sessions:
         delete(folder.resume(root, session, ""))
 

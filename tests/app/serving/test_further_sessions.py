@@ -114,7 +114,7 @@ def test_a_session_is_closed_and_gone_on_with(place: Place) -> None:
     [
         ({"session": "two", "how": "resume"}, "two", "no_such_session"),
         ({"session": "../x", "how": "new"}, "bad session id", "session"),
-        ({"session": "two", "how": "new", "cwd": "/no/such/folder"}, "there is no such folder", "session"),
+        ({"session": "two", "how": "new", "cwd": "/no/such/folder"}, "there is no such folder", "bad_folder"),
     ],
 )
 def test_a_session_that_cannot_be_opened_says_why_and_the_others_go_on(

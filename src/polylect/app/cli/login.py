@@ -45,7 +45,7 @@ def main(words: list[str]) -> int:
 
 
 def _login(provider: str, path: str, env: dict[str, str]) -> int:
-    services = [name for name in providers() if describe(name).key_variables]
+    services = [name for name in providers() if _takes_one_key(name)]
     provider = provider or _choose(services)
     if provider not in services:
         names = f"services are {', '.join(services)}"
@@ -78,6 +78,12 @@ def _logout(provider: str, path: str, env: dict[str, str]) -> int:
         os.unlink(path)
     print_line(f"Removed: {', '.join(names)}.")
     return 0
+
+
+def _takes_one_key(provider: str) -> bool:
+    """Whether a key is all that a service needs; some want a project or a region as well."""
+    description = describe(provider)
+    return bool(description.key_variables) and (description.key_variables[0],) in description.credentials
 
 
 def _choose(services: list[str]) -> str:

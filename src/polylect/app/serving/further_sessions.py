@@ -7,6 +7,7 @@ conversation. Every command with a `ref` gets its reply, also while an engine op
 """
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _OF_THE_FIRST = ("session_id", "resume", "continue", "fork", "session_file", "resume_at", "name")
 """Flags that say which session the process begins with."""
 _CODES = {
+    "NoSuchFolder": "bad_folder",
     "NoSuchSession": "no_such_session",
     "SessionExists": "session_exists",
     "SessionInUse": "session_in_use",
@@ -35,6 +37,10 @@ _CODES = {
 }
 """The codes of the failures that a host may want to tell apart, by their types; `session` for any other."""
 Emit = Callable[[Event], None]
+
+
+class NoSuchFolder(PolylectError):
+    """A session cannot be about a folder that is not there."""
 
 
 class FurtherSessions:
@@ -139,6 +145,7 @@ class _FurtherSession:
         from polylect.app.serving.own_engine import open_resolved, resolve  # only where there are several sessions
 
         try:
+            _check_folders(self._opening)
             values, _ = resolve(_options(self._start, self._opening), self._start.env)
             secrets.conceal(keys(values))
             opening = open_resolved(values, self._start.env, self._emit, wait_writable=wait_writable, own_process=True)
@@ -186,6 +193,13 @@ class _FurtherSession:
                 self._emit(Reply(command.ref, failure=failure))
             elif isinstance(command, Prompt):
                 self._emit(TurnEnded("error", failure=failure, turn=command.turn))
+
+
+def _check_folders(opening: OpenSession) -> None:
+    """Raises NoSuchFolder."""
+    for path in filter(None, (opening.cwd, *opening.folders)):
+        if not os.path.isdir(path):
+            raise NoSuchFolder(f"{path}: there is no such folder")
 
 
 def _options(start: "Start", opening: OpenSession) -> dict[str, object]:

@@ -74,6 +74,7 @@ class StoredSessions:
             case Query("sessions", args):
                 return await run_in_thread(self._cards, str(args.get("cwd") or ""))
             case CloseSession(target, delete=True):
+                await run_in_thread(self._check_deletable, target)
                 await self._open_ones.end(target)
                 return await run_in_thread(self._delete, target)
             case Authenticate(method):
@@ -87,6 +88,12 @@ class StoredSessions:
 
     def _cards(self, cwd: str) -> tuple[SessionCard, ...]:
         return tuple(FileLibrary(self._root(), "", new_id, new_id).sessions(cwd))
+
+    def _check_deletable(self, session: str) -> None:
+        """Raises SessionError. A session that cannot be deleted stays open."""
+        from polylect.sessions import repair  # only where one is deleted
+
+        repair.check_deletable(self._root(), [session])
 
     def _delete(self, session: str) -> None:
         from polylect.sessions import repair  # only where one is deleted

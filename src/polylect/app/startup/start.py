@@ -361,7 +361,8 @@ def _check_provider(values: config.Values, env: dict[str, str]) -> None:
     names = ("api_key", "base_url", "region", "project", "profile", "model")
     credentials = {name: str(values[name]) for name in names if values.get(name)}
     if reason := check(provider, **credentials, env=env):
-        raise CannotStart(reason)
+        has_key = check(provider, **{**credentials, "api_key": "any"}, env=env) == reason  # a key would not help
+        raise CannotStart(reason, code=1 if has_key else CONFIGURATION)
     if provider == "scripted" and (pace := env.get("POLYLECT_SCRIPT_PACE", "")) and not _is_number(pace):
         raise CannotStart(f"POLYLECT_SCRIPT_PACE is {pace!r}; it has to be seconds between chunks, such as 0.02")
     if provider == "scripted" and values.get("script"):

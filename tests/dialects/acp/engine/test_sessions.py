@@ -388,15 +388,24 @@ def test_a_close_answers_the_prompts_first() -> None:
     assert [answer["error"]["code"] for answer in agent.read()] == [-32002]
 
 
-def test_an_open_session_is_closed_before_it_is_deleted() -> None:
+def test_an_open_session_that_is_deleted_is_gone() -> None:
     """docs/acp.md, requirement 21."""
     agent, session = started()
-    [close] = agent.ask("session/delete", {"sessionId": session})
-    assert close == c.CloseSession(session=session, ref=close.ref)
-    [delete] = agent.say(e.Reply(close.ref))
+    [delete] = agent.ask("session/delete", {"sessionId": session})
     assert delete == c.CloseSession(session, delete=True, ref=delete.ref)
     agent.say(e.Reply(delete.ref))
     assert [answer["result"] for answer in agent.read()] == [{}]
+    agent.ask("session/prompt", prompt(session))
+    assert [answer["error"]["code"] for answer in agent.read()] == [-32002]
+
+
+def test_a_session_that_cannot_be_deleted_stays_open() -> None:
+    agent, session = started()
+    [delete] = agent.ask("session/delete", {"sessionId": session})
+    agent.say(e.Reply(delete.ref, failure=Failure("session", "another was forked from it", "host")))
+    assert [answer["error"]["code"] for answer in agent.read()] == [-32603]
+    [sent] = agent.ask("session/prompt", prompt(session))
+    assert isinstance(sent, c.Prompt)
 
 
 # Withdrawn requests.

@@ -303,17 +303,16 @@ class Requests:
         return [c.CloseSession(session=session.id, ref=self._connection.expect(replied))]
 
     def _delete(self, request: ClientRequest, params: shapes.OneSession) -> list[c.Command]:
-        session = self.sessions.get(params.session_id)
-        ref = self._plain_answer(request, _GONE)
-        delete = c.CloseSession(params.session_id, delete=True, ref=ref)
-        if session is None:
-            return [delete]
+        def replied(reply: Reply) -> list[c.Command]:
+            if reply.failure and reply.failure.code not in _GONE:
+                request.fail(error_of(reply.failure))
+                return []
+            if session := self.sessions.get(params.session_id):
+                self._forget(session)
+            request.answer({})
+            return []
 
-        def closed(reply: Reply) -> list[c.Command]:
-            self._forget(session)
-            return [delete]
-
-        return [c.CloseSession(session=session.id, ref=self._connection.expect(closed))]
+        return [c.CloseSession(params.session_id, delete=True, ref=self._connection.expect(replied))]
 
     def _forget(self, session: Session) -> None:
         self._asks.close_all(session.id)
