@@ -182,3 +182,17 @@ def test_a_name_that_is_an_id_is_the_same_session_on_every_wire_of_our_engine(pl
                     assert (await agent.ask("two")).session_id == "fix-login"
 
     asyncio.run(main())
+
+
+def test_a_name_that_is_taken_is_refused_where_the_engine_makes_ids_and_no_files(place: Place) -> None:
+    async def talk(**which: str) -> str:
+        options = {"provider": "scripted", "cwd": place.workspace, "env": place.env}
+        async with connect("polylect-acp", **options, **which) as agent:
+            return (await agent.ask("hello")).text
+
+    asyncio.run(talk(session="my talk"))
+    with pytest.raises(SessionExists, match="resume='my talk'"):
+        asyncio.run(talk(session="my talk"))
+    assert asyncio.run(talk(resume="my talk"))
+    with pytest.raises(NoSuchSession):
+        asyncio.run(talk(resume="no such talk"))

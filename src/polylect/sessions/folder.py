@@ -116,7 +116,10 @@ def find_session(root: str, session: str, workspace: str) -> str:
     """The id of an existing session; `latest` is the most recently active one of this workspace. Raises FolderError."""
     if session == "latest":
         session = _latest(root, workspace)
-    log = os.path.join(path_of(root, session), "log.jsonl")
+    try:
+        log = os.path.join(path_of(root, session), "log.jsonl")
+    except FolderError as error:
+        raise NoSuchSession(str(error)) from None
     if why := why_unreadable(log):
         raise FolderError(f"{log} {why}, so there is no session to go on with")
     if not _has_content(log):

@@ -60,7 +60,8 @@ class SessionNames:
             return translated
         if not self._folder:
             return {**translated, "session": self.to_engine(name)}
-        if os.path.exists(self._stored(name)):
+        stored = self._stored(name)
+        if stored and (os.path.exists(stored) or not os.path.isabs(stored)):  # an id, where the engine tells no file
             raise SessionExists(f"there is a session {name!r} already: go on with it by resume={name!r}")
         self.new = name
         return {key: wish for key, wish in translated.items() if key != "session"}

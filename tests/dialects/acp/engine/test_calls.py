@@ -35,7 +35,7 @@ def test_a_call_from_its_beginning_to_its_end() -> None:
     assert called["params"]["update"] == {
         "sessionUpdate": "tool_call",
         "toolCallId": "c1",
-        "title": "Execute: make",
+        "title": "`make`",
         "name": "Bash",
         "kind": "execute",
         "status": "pending",

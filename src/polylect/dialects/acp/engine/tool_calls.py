@@ -177,7 +177,7 @@ def asked(ask: e.Ask, cwd: str) -> CallUpdate:
     """The call that permission is asked for, in full: clients draw the question from this alone."""
     return CallUpdate(
         tool_call_id=ask.call or ask.ask,
-        title=ask.title or title(ask.name, ask.args, ""),
+        title=title(ask.name, ask.args, ask.title),
         name=ask.name or UNSET,
         kind=kind(ask.name, ask.category),
         status="pending",
@@ -192,7 +192,13 @@ def kind(name: str, category: Category) -> str:
 
 
 def title(name: str, args: dict[str, Any], description: str) -> str:
-    """One line for people: the description, or the name with the argument that tells most."""
+    """One line for people: the command as code, the description, or the name with the argument that tells most.
+
+    Clients write the kind before it, so that `Execute: Execute: ls` would be shown.
+    """
+    command = args.get("command")
+    if own_name(name) == "Bash" and isinstance(command, str) and (line := command.strip().partition("\n")[0]):
+        return f"`{line[:200]}`"
     if description:
         return description
     known = (args.get(key) for key in (*_PATHS, "command", "pattern", "url", "query", "description"))
