@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 
@@ -325,3 +326,55 @@ def test_the_engine_process_does_not_need_a_home(place: Place, start: Start) -> 
     assert client.initialize()["authMethods"] != []
     assert client.agent.finish() == ([], 0)
     assert os.listdir(empty) == []
+
+
+# Several requests about one session at once.
+
+
+def test_requests_that_overlap_are_each_answered(place: Place, start: Start) -> None:
+    """Requirements 21 and 23: whatever is asked of a session while it is being closed."""
+    sleepers = Sleepers(place)
+    client = start(sleeping(sleepers))
+    client.initialize()
+    where = {"cwd": str(place.workspace), "mcpServers": []}
+    for number, (first, second) in enumerate(product(("close", "delete"), ("close", "delete", "load", "resume"))):
+        session = client.open(place.workspace, f"open-{number}")
+        client.prompt(f"prompt-{number}", session)
+        client.until("tool_call_update", status="in_progress")
+        for place_in_line, method in enumerate((first, second)):
+            params = where if method in ("load", "resume") else {}
+            client.request(f"{number}-{place_in_line}", f"session/{method}", sessionId=session, **params)
+        answers = [client.answer(f"{number}-{place_in_line}") for place_in_line in range(2)]
+        assert "result" in answers[0]
+        assert client.answer(f"prompt-{number}")["result"]["stopReason"] == "cancelled"
+        sleepers.wait_until_gone()
+        assert client.call(f"last-{number}", "session/close", sessionId=session)["result"] == {}
+
+
+def test_a_session_that_is_opened_again_while_it_closes_can_be_closed_again(place: Place, start: Start) -> None:
+    """Requirement 23."""
+    sleepers = Sleepers(place)
+    client = start(sleeping(sleepers))
+    client.initialize()
+    session = client.open(place.workspace)
+    for number in range(5):
+        client.prompt(f"a{number}", session)
+        client.until("tool_call_update", status="in_progress")
+        client.request(f"c{number}", "session/close", sessionId=session)
+        client.request(f"l{number}", "session/load", sessionId=session, cwd=str(place.workspace), mcpServers=[])
+        assert "result" in client.answer(f"l{number}")
+        assert client.answer(f"c{number}")["result"] == {}
+        assert client.answer(f"a{number}")["result"]["stopReason"] == "cancelled"
+    assert client.call("end", "session/close", sessionId=session)["result"] == {}
+    sleepers.wait_until_gone()
+
+
+@pytest.mark.parametrize("method", ["new", "load", "list", "fork"])
+def test_a_path_with_a_nul_is_refused(place: Place, start: Start, method: str) -> None:
+    client = start()
+    client.initialize()
+    session = client.open(place.workspace)
+    named = {"sessionId": session} if method in ("load", "fork") else {}
+    client.call("c", "session/close", sessionId=session)
+    answer = client.call(1, f"session/{method}", cwd="/tmp/\0", mcpServers=[], **named)
+    assert answer["error"]["code"] in (-32602, -32603)

@@ -80,14 +80,15 @@ def test_what_runs_when_an_engine_is_told_to_stop_ends_with_it(
 @pytest.mark.parametrize("in_thread", [False, True])
 def test_an_engine_is_terminated_when_its_host_is_killed(in_thread: bool, tmp_path: Path) -> None:
     """As claude, aionrs and wayland-core do, this engine goes on with a turn though its input has ended."""
-    engine, mark = tmp_path / "engine", tmp_path / "mark"
-    engine.write_text(
-        f"#!{sys.executable}\nimport signal, sys\n"
+    engine, program, mark = tmp_path / "engine", tmp_path / "engine.py", tmp_path / "mark"
+    engine.write_text(f"#!/bin/sh\nexec '{sys.executable}' '{program}'\n")  # the path of Python may hold a space
+    engine.chmod(0o755)
+    program.write_text(
+        "import signal, sys\n"
         f"def leave(*_):\n    open({str(mark)!r}, 'w').write('terminated')\n    sys.exit()\n"
         f"signal.signal(signal.SIGTERM, leave)\nprint('{READY}', flush=True)\n"
         "while True:\n    signal.pause()\n"
     )
-    engine.chmod(0o755)
     host = (
         "import asyncio, threading\nfrom polylect.host import connect\n"
         "async def main():\n"

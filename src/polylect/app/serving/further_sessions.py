@@ -55,11 +55,17 @@ class FurtherSessions:
         self._wait_writable = wait_writable
         self._sessions: dict[str, _FurtherSession] = {}
         self._tasks = TaskSet()
+        self._closing = False
 
     def handle(self, command: Command) -> None:
+        """Handles a command of a session. One that comes while the session is being ended waits until it has ended."""
         session = self._sessions.get(command.session)
-        if session is not None:
+        if session is not None and session.ending.is_set():
+            session.held.append(command)
+        elif session is not None:
             session.handle(command)
+        elif self._closing:
+            self._refuse(command, Failure("closing", "the engine is ending", "engine"))
         elif isinstance(command, OpenSession):
             self._sessions[command.session] = session = _FurtherSession(command, self._start, self._emit_for)
             self._tasks.start(self._run(session))
@@ -85,6 +91,7 @@ class FurtherSessions:
 
     async def close(self) -> None:
         """Ends all of them."""
+        self._closing = True
         for session in self._sessions.values():
             session.ending.set()
         await self._tasks.finished()
@@ -95,6 +102,8 @@ class FurtherSessions:
         finally:
             del self._sessions[session.id]
             session.ended.set()
+            for command in session.held:
+                self.handle(command)
 
     def _emit_for(self, session: str) -> Emit:
         return lambda event: self._emit(replace(event, session=session))
@@ -109,6 +118,8 @@ class _FurtherSession:
         self.id = opening.session
         self.ending = asyncio.Event()
         self.ended = asyncio.Event()
+        self.held: list[Command] = []
+        """Commands that came while it was being ended."""
         self._opening = opening
         self._start = start
         self._emit = emit_for(self.id)
@@ -154,6 +165,10 @@ class _FurtherSession:
                 await self.ending.wait()
         except PolylectError as error:
             self._fail(str(error).removeprefix("polylect cannot start: "), _CODES.get(type(error).__name__, "session"))
+        except Exception as error:
+            if self._opened.is_set():
+                raise
+            self._fail(f"{type(error).__name__}: {error}", "internal_error")
         finally:
             self._engine = None
             self._opened.set()
@@ -198,7 +213,7 @@ class _FurtherSession:
 def _check_folders(opening: OpenSession) -> None:
     """Raises NoSuchFolder."""
     for path in filter(None, (opening.cwd, *opening.folders)):
-        if not os.path.isdir(path):
+        if "\0" in path or not os.path.isdir(path):
             raise NoSuchFolder(f"{path}: there is no such folder")
 
 

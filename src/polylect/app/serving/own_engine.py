@@ -134,6 +134,6 @@ def cannot_start(reason: object) -> EngineDied:
             return SessionExists(message)
         case folder.SessionInUse():
             return SessionInUse(message)
-        case CannotStart() if reason.code == CONFIGURATION:
+        case CannotStart(not_configured=True):
             return NotConfigured(message, CONFIGURATION)
     return EngineDied(message)

@@ -64,6 +64,8 @@ class StoredSessions:
                 failure = Failure("session", str(error), "host")
             except OSError as error:
                 failure = Failure("session", f"{error.filename}: {error.strerror}", "host")
+            except Exception as error:  # noqa: BLE001  (every command is answered, whatever our own code does)
+                failure = Failure("internal_error", f"{type(error).__name__}: {error}", "engine")
         if command.ref:
             self._emit(Reply(command.ref, data, failure))
         elif failure:

@@ -64,12 +64,14 @@ class CannotStart(Exception):
     """The engine cannot start; the text says what to do.
 
     `silent` keeps the text off stdout, also on a wire that has a frame for it. `code` is the exit code.
+    `not_configured`: a person has to set something first, although hosts of other engines know only the exit code 1.
     """
 
-    def __init__(self, message: str, *, silent: bool = False, code: int = 1) -> None:
+    def __init__(self, message: str, *, silent: bool = False, code: int = 1, not_configured: bool = False) -> None:
         super().__init__(message)
         self.silent = silent
         self.code = code
+        self.not_configured = not_configured or code == CONFIGURATION
 
 
 class Start:
@@ -362,7 +364,7 @@ def _check_provider(values: config.Values, env: dict[str, str]) -> None:
     credentials = {name: str(values[name]) for name in names if values.get(name)}
     if reason := check(provider, **credentials, env=env):
         has_key = check(provider, **{**credentials, "api_key": "any"}, env=env) == reason  # a key would not help
-        raise CannotStart(reason, code=1 if has_key else CONFIGURATION)
+        raise CannotStart(reason, not_configured=not has_key)
     if provider == "scripted" and (pace := env.get("POLYLECT_SCRIPT_PACE", "")) and not _is_number(pace):
         raise CannotStart(f"POLYLECT_SCRIPT_PACE is {pace!r}; it has to be seconds between chunks, such as 0.02")
     if provider == "scripted" and values.get("script"):

@@ -196,7 +196,9 @@ class Requests:
         for folder in (params.cwd, *folders):
             if not posixpath.isabs(folder):
                 raise Refusal(INVALID_PARAMS, f"{folder[:200]!r} is no absolute path")
-        if known := self.sessions.get(id):
+        if not id:
+            raise Refusal(NOT_FOUND, "The sessionId is empty", {"sessionId": id})
+        if (known := self.sessions.get(id)) and not known.closing:
             if not known.writer.is_known:
                 raise Refusal(INVALID_REQUEST, f"The session {id[:80]!r} is being opened")
             return self._ask_state(_Opening(request, known, how, id))
@@ -300,6 +302,7 @@ class Requests:
             request.answer({})
             return []
 
+        session.closing = True
         return [c.CloseSession(session=session.id, ref=self._connection.expect(replied))]
 
     def _delete(self, request: ClientRequest, params: shapes.OneSession) -> list[c.Command]:

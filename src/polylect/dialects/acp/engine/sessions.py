@@ -57,6 +57,8 @@ class Session:
         self.id = id
         self.prompts: dict[str, OpenPrompt] = {}
         """The open prompts of the client, by turn."""
+        self.closing = False
+        """Whether the client has asked for its end."""
         self.writer = SessionWriter(connection, id, cwd)
         self.agents = Subagents(connection, self.writer)
 
