@@ -54,7 +54,7 @@ def test_a_chat_in_jupyter(tmp_path: Path) -> None:
         assert lines(chat["messages"]) == [
             "Hi there.",
             "I make it.",
-            "Execute: touch made allow_once completed",
+            "`touch made` allow_once completed",
             "Made.",
             "Write to new.txt allow_once completed",
             "Written.",
@@ -65,7 +65,7 @@ def test_a_chat_in_jupyter(tmp_path: Path) -> None:
         later = await jupyter(stage, "reject_once", f"session={chat['session']}", "AGAIN", "HELLO")
         assert (later["ends"], later["exit"]) == (["end_turn", "end_turn"], 0)
         assert lines(later["messages"])[-3:] == [
-            "Execute: touch again reject_once failed",
+            "`touch again` reject_once failed",
             "Then not.",
             "Hi there.",
         ]
