@@ -14,6 +14,8 @@ from attacks.outside import folder_outside
 from engine_process import Engine, Place, message
 from polylect.tools.process.programs import find_program
 
+pytestmark = pytest.mark.long
+
 SECRET = "-----BEGIN KEY-----"
 
 

@@ -25,6 +25,8 @@ from polylect.system.search_paths import program_on
 from polylect.tools.process.custody import Custody
 from polylect.vocab.errors import ToolError
 
+pytestmark = pytest.mark.long
+
 OTHER = 65534
 SECRET = "secret-content"
 _DRIVER = str(Path(__file__).with_name("sandboxed.py"))

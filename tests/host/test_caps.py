@@ -28,6 +28,8 @@ from polylect.host import (
 from polylect.providers.scripted import Scripted
 from thoroughness import one_in
 
+pytestmark = pytest.mark.long
+
 LOOP = """
 [price]
 input = 1000.0
