@@ -380,8 +380,8 @@ class Requests:
 
     def _cancel_agent(self, id: str) -> list[c.Command]:
         """A sub-agent is a session of its own to clients that show it."""
-        found = [(session.id, agent) for session in self.sessions.values() if (agent := session.agents.find(id))]
-        return [c.Cancel("agent", agent, session=session) for session, agent in found]
+        matches = [(session.id, agent) for session in self.sessions.values() if (agent := session.agents.find(id))]
+        return [c.Cancel("agent", agent, session=session) for session, agent in matches]
 
     def _cancel_prompt(self, session: Session, turn: str, prompt: OpenPrompt) -> list[c.Command]:
         """The client withdraws one prompt; others that wait stay. The first may begin just now, or wait."""
