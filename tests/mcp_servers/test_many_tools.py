@@ -129,7 +129,7 @@ def test_a_result_over_http_is_limited_as_well(count: int) -> None:
     from mcp.shared.message import SessionMessage
     from mcp_types import JSONRPCResponse
 
-    from polylect.mcp.transports import WatchedStream
+    from polylect.mcp.sdk_streams import WatchedStream
 
     async def stream() -> AsyncIterator[SessionMessage]:
         parts = [{"type": "text", "text": "x"}] * count

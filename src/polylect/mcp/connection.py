@@ -26,9 +26,9 @@ from pydantic import ValidationError
 from polylect import __version__
 from polylect.mcp.elicit import elicitation_result, form_ask, url_ask
 from polylect.mcp.large_results import Pages, is_shortened
+from polylect.mcp.sdk_streams import streams
 from polylect.mcp.server_log import ServerLog
 from polylect.mcp.tool import ListedTool
-from polylect.mcp.transports import streams
 from polylect.mcp.values import PromptCommand, Resource, ServerFault, ServerSetup
 from polylect.vocab.argument_schema import schema_error
 from polylect.vocab.commands import Answer

@@ -5,7 +5,7 @@ that call is the server's answer. Messages that the server sends unasked arrive 
 to the stream by `ServerSetup.inboxes`. A request always gets an answer: where the host's result is no answer to it, the
 SDK gets an error instead.
 
-Importing this module loads the SDK. Called by `transports.py`.
+Importing this module loads the SDK. Called by `sdk_streams.py`.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 The SDK reads a whole body, or a whole server-sent event, and checks it with pydantic in one piece. So each body passes
 through here: it may not grow beyond the longest line of a server on a pipe, compressed bodies are refused, and a long
-answer is replaced by the limited one that `large_results.py` makes of it. `transports.py` adds the two hooks to the
+answer is replaced by the limited one that `large_results.py` makes of it. `sdk_streams.py` adds the two hooks to the
 HTTP client. Importing this module loads the HTTP client.
 """
 

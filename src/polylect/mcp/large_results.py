@@ -10,7 +10,7 @@ the SDK gets an empty list with the number of the page in its `_meta`, and `Conn
 Of the result of a call, the SDK gets a limited number of parts and a limited structured form. A part of text says what
 was left out. Of a list of prompts or resources the SDK gets a limited number of entries, and `_meta` says that there
 were more. A long message that is no answer is not read. Called by `stdio_streams.py`, `http_bodies.py` and
-`transports.py` (incoming messages), and by `connection.py` (pages).
+`sdk_streams.py` (incoming messages), and by `connection.py` (pages).
 """
 
 import asyncio

@@ -4,7 +4,7 @@ They replace the SDK's own, which block on long lines and stop at the first line
 banners on standard output, so such lines are logged and skipped, up to a limit. Long answers do not go through the SDK
 (`large_results.py`). An answer that does not follow the protocol ends the request that waits for it at once.
 
-Importing this module loads the SDK. Called by `transports.py`.
+Importing this module loads the SDK. Called by `sdk_streams.py`.
 """
 
 import asyncio
