@@ -14,7 +14,7 @@ ROWS = (
     (6, "app"),
     (5, "conform web tui fleet"),
     (4, "host tape engine providers tools mcp extensions"),
-    (3, "sessions permissions"),
+    (3, "sessions permissions http"),
     (2, "dialects apis"),
     (1, "vocab wire"),
     (0, "plug system"),

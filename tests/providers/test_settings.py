@@ -10,7 +10,7 @@ import pytest
 from polylect.providers.anthropic import messages_url
 from polylect.providers.anthropic.provider import Anthropic
 from polylect.providers.check import check
-from polylect.providers.http.error_kinds import Service
+from polylect.providers.error_kinds import Service
 from polylect.providers.models import Catalogue
 from polylect.providers.openai import base_url
 from polylect.providers.settings import ProviderSettings

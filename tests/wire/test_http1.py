@@ -2,7 +2,7 @@
 
 import pytest
 
-from polylect.wire.http1 import MAX_HEAD, MAX_HEADER, MAX_HEADERS, Response
+from polylect.wire.http1 import MAX_HEAD, MAX_HEADER, MAX_HEADERS, Response, parse_url
 
 HEAD = b"HTTP/1.1 200 -\r\ntransfer-encoding: chunked\r\n"
 
@@ -54,3 +54,17 @@ def test_a_long_body_is_no_head_and_its_trailers_are_no_headers() -> None:
     assert sum(len(response.feed(block)) for _ in range(32)) == 32 * 65536
     response.feed(b"0\r\nlate: 1\r\n\r\n")
     assert (response.done, response.headers) == (True, {"transfer-encoding": "chunked"})
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "path"),
+    [
+        ("http://a.example", "a.example", "/"),
+        ("http://a.example/b?c=/d#e", "a.example", "/b?c=/d"),
+        ("http://a.example?key=a/b@c", "a.example", "/?key=a/b@c"),
+        ("http://me:x@a.example#here", "a.example", "/"),
+    ],
+)
+def test_the_host_of_an_address_ends_where_path_query_or_fragment_begin(text: str, host: str, path: str) -> None:
+    url = parse_url(text)
+    assert (url.host, url.path) == (host, path)

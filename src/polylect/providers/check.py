@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 _FIRST = ("scripted", "anthropic", "openai", "bedrock", "vertex", "local")
 """The order in which providers are listed, and tried where nobody names one; others come after these."""
-_SUPPORT = frozenset({"auth", "check", "circuit", "http", "known_models", "models", "settings"})
+_SUPPORT = frozenset(
+    {"auth", "check", "circuit", "error_kinds", "exchange", "known_models", "models", "retry", "settings"}
+)
 """What else is in `providers/`."""
 _LABEL = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 OR_SCRIPTED = "or try without one: --provider scripted"

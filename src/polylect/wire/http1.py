@@ -38,12 +38,13 @@ def parse_url(text: str) -> Url:
     scheme = scheme.lower()
     if not mark or scheme not in _PORTS:
         raise ValueError(f"{text!r} is not an http:// or https:// address")
-    authority, slash, path = rest.partition("/")
+    end = min((at for mark in "/?#" if (at := rest.find(mark)) >= 0), default=len(rest))
+    authority, path = rest[:end], rest[end:].partition("#")[0]
     user, _, place = authority.rpartition("@")
     host, port = _host_and_port(place)
     if not host or any(character <= " " for character in rest) or not (port.isdigit() or not port):
         raise ValueError(f"{text!r} is not an http:// or https:// address")
-    return Url(scheme, host, int(port) if port else _PORTS[scheme], slash + path or "/", user)
+    return Url(scheme, host, int(port) if port else _PORTS[scheme], path if path[:1] == "/" else f"/{path}", user)
 
 
 def _host_and_port(place: str) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from doubles import Played, Talk, converse, line, run
-from polylect.providers.http.retry import Retries
+from polylect.providers.retry import Retries
 from polylect.vocab.commands import Cancel, Configure, Prompt, Steer
 from polylect.vocab.errors import ProviderError
 from polylect.vocab.events import Reply, ReplyEnded, RetryEnded, RetryStarted, TextDelta, TurnEnded

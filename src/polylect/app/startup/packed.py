@@ -253,6 +253,6 @@ def _modules() -> Iterator[tuple[str, str]]:
 if __name__ == "__main__":
     from polylect.app.cli import run  # noqa: F401  (so that what they import has been imported)
     from polylect.app.serving import serve  # noqa: F401  (so that what they import has been imported)
-    from polylect.providers.http import client  # noqa: F401
+    from polylect.http import client  # noqa: F401
 
     pack()

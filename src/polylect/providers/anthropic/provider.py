@@ -1,7 +1,7 @@
 """The provider for Anthropic's own service, and for servers with the same wire.
 
 It adds address, key and headers to `apis/anthropic_messages.py`, which builds requests and reads streams, and sends
-them by `providers/http/`. Bedrock and Vertex use the same wire with credentials of their own.
+them by `providers/exchange.py`. Bedrock and Vertex use the same wire with credentials of their own.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -9,9 +9,9 @@ from functools import partial
 
 from polylect.apis.anthropic_messages import StreamParser, encode_message, request_body
 from polylect.apis.encoded_history import EncodedHistories
-from polylect.providers.http.error_kinds import Service
-from polylect.providers.http.exchange import HttpProvider, Question, converse
-from polylect.providers.http.retry import Retries
+from polylect.providers.error_kinds import Service
+from polylect.providers.exchange import HttpProvider, Question, converse
+from polylect.providers.retry import Retries
 from polylect.providers.settings import ProviderSettings
 from polylect.vocab.ports import ModelEvent, ModelRequest, Provider
 from polylect.wire import sse

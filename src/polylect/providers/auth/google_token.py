@@ -12,8 +12,10 @@ from binascii import b2a_base64
 import msgspec
 from msgspec import Struct
 
+from polylect.http.client import Client
+from polylect.http.errors import HttpError
 from polylect.providers.auth.rsa import read_key
-from polylect.providers.http.client import Client
+from polylect.providers.error_kinds import without_answer
 from polylect.providers.settings import ProviderSettings
 from polylect.vocab.errors import ProviderError
 from polylect.wire.http1 import quoted
@@ -83,11 +85,14 @@ class Tokens:
         form = _form(self._credentials, int(time.time()))
         body = "&".join(f"{name}={quoted(value)}" for name, value in form.items()).encode()
         headers = {"content-type": "application/x-www-form-urlencoded"}
-        answer = await self._client.post(self._credentials.token_uri, headers, body)
         try:
-            text = await answer.read(64 * 1024)
-        finally:
-            answer.close(finished=True)
+            answer = await self._client.request("POST", self._credentials.token_uri, headers, body)
+            try:
+                text = await answer.read(64 * 1024)
+            finally:
+                answer.close(finished=True)
+        except HttpError as error:
+            raise without_answer(error) from None
         try:
             if answer.status == 200:
                 return msgspec.json.decode(text, type=_Granted)

@@ -15,9 +15,9 @@ from polylect.apis.anthropic_messages import StreamParser, encode_message, reque
 from polylect.apis.bedrock_stream import Frames
 from polylect.apis.encoded_history import EncodedHistories, EncodedHistory
 from polylect.providers.auth.sigv4 import Keys, signed
-from polylect.providers.http.error_kinds import Service
-from polylect.providers.http.exchange import HttpProvider, Question, converse
-from polylect.providers.http.retry import Retries
+from polylect.providers.error_kinds import Service
+from polylect.providers.exchange import HttpProvider, Question, converse
+from polylect.providers.retry import Retries
 from polylect.providers.settings import ProviderSettings, host_label
 from polylect.vocab.errors import ProviderError
 from polylect.vocab.ports import ModelEvent, ModelRequest, Provider

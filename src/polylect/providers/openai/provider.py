@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from polylect.apis import openai_chat, openai_responses
 from polylect.apis.encoded_history import EncodedHistories
 from polylect.apis.openai_chat import MaxTokensField
-from polylect.providers.http.error_kinds import Service
-from polylect.providers.http.exchange import HttpProvider, Parser, Question, converse
-from polylect.providers.http.retry import Retries
+from polylect.providers.error_kinds import Service
+from polylect.providers.exchange import HttpProvider, Parser, Question, converse
+from polylect.providers.retry import Retries
 from polylect.providers.settings import ProviderSettings
 from polylect.vocab.ports import ModelEvent, ModelRequest, Provider, ReplyDone
 from polylect.wire import sse

@@ -12,9 +12,9 @@ from typing import Any
 from polylect.apis.anthropic_messages import StreamParser, encode_message, request_body
 from polylect.apis.encoded_history import EncodedHistories, EncodedHistory
 from polylect.providers.auth.google_token import Tokens, read_credentials
-from polylect.providers.http.error_kinds import Service
-from polylect.providers.http.exchange import HttpProvider, Question, converse
-from polylect.providers.http.retry import Retries
+from polylect.providers.error_kinds import Service
+from polylect.providers.exchange import HttpProvider, Question, converse
+from polylect.providers.retry import Retries
 from polylect.providers.settings import ProviderSettings, host_label
 from polylect.vocab.errors import ProviderError
 from polylect.vocab.ports import ModelEvent, ModelRequest, Provider

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from polylect import __version__
-from polylect.providers.http.client import Client
-from polylect.providers.http.proxy import proxy_for
-from polylect.vocab.errors import ProviderError
+from polylect.http.client import Client
+from polylect.http.errors import HttpError
+from polylect.http.proxy import proxy_for
 from polylect.wire.http1 import parse_url
 from providers.loopback import CUT, STALL, Loopback, Step, chunk, head, reply, run
 
@@ -28,18 +28,18 @@ async def client(env: Mapping[str, str] | None = None, **options: Any) -> AsyncI
 
 
 async def ask(client: Client, url: str, body: bytes = b"{}") -> bytes:
-    answer = await client.post(url + "/x", {"content-type": "application/json"}, body)
+    answer = await client.request("POST", url + "/x", {"content-type": "application/json"}, body)
     read = await answer.read(1 << 30)
     answer.close(finished=True)
     return read
 
 
-def faults(answer: list[Step], **options: Any) -> ProviderError:
+def faults(answer: list[Step], **options: Any) -> HttpError:
     """The error that an answer is."""
 
-    async def main() -> ProviderError:
+    async def main() -> HttpError:
         async with Loopback([answer]) as server, client(**options) as c:
-            with pytest.raises(ProviderError) as caught:
+            with pytest.raises(HttpError) as caught:
                 await ask(c, server.url)
             return caught.value
 
@@ -73,7 +73,7 @@ def test_a_connection_is_used_again_when_the_answer_was_read() -> None:
 def test_a_connection_is_not_used_again_when_the_answer_was_left() -> None:
     async def main() -> None:
         async with Loopback([[head(200, content_length="100"), b"one", STALL], reply(b"two")]) as server, client() as c:
-            answer = await c.post(server.url, {}, b"")
+            answer = await c.request("POST", server.url, {})
             assert await anext(answer) == b"one"
             answer.close()
             await server.hung_up.wait()
@@ -105,13 +105,11 @@ def test_a_server_that_closes_when_it_sees_the_second_request_is_asked_again_onc
 
 
 def test_a_new_connection_that_is_closed_is_a_network_fault() -> None:
-    error = faults([CUT])
-    assert (error.kind, error.retryable) == ("network", True)
+    assert faults([CUT]).kind == "lost"
 
 
 def test_an_answer_that_is_cut_is_a_network_fault() -> None:
-    error = faults([head(200, transfer_encoding="chunked"), chunk(b"one"), b"5\r\ntw", CUT])
-    assert (error.kind, error.retryable) == ("network", True)
+    assert faults([head(200, transfer_encoding="chunked"), chunk(b"one"), b"5\r\ntw", CUT]).kind == "lost"
 
 
 def test_an_answer_without_a_length_ends_when_the_server_closes() -> None:
@@ -131,39 +129,37 @@ def test_an_interim_answer_is_skipped() -> None:
 
 
 def test_l6_a_server_that_goes_silent_is_cut() -> None:
-    error = faults([head(200, content_length="10"), b"one", STALL], stream_timeout=0.05)
-    assert (error.kind, error.retryable) == ("timeout", True)
-    assert "stream_timeout" in str(error)
+    error = faults([head(200, content_length="10"), b"one", STALL], idle_timeout=0.05)
+    assert error.kind == "silent"
+    assert "said nothing for 0.05 s" in str(error)
 
 
-def test_what_is_not_http_is_a_protocol_fault_that_names_the_setting() -> None:
-    error = faults([b"SSH-2.0-OpenSSH_9.2\r\n", STALL])
-    assert error.kind == "protocol"
-    assert "--base-url" in str(error)
+def test_what_is_not_http_is_a_fault_of_its_own() -> None:
+    assert faults([b"SSH-2.0-OpenSSH_9.2\r\n", STALL]).kind == "not_http"
 
 
-def test_an_address_that_is_none_names_the_setting() -> None:
-    async def main(url: str) -> ProviderError:
+def test_an_address_that_is_none_is_not_asked() -> None:
+    async def main(url: str) -> HttpError:
         async with client() as c:
-            with pytest.raises(ProviderError) as caught:
+            with pytest.raises(HttpError) as caught:
                 await ask(c, url)
             return caught.value
 
     for url in ["localhost:80", "ftp://x", "http://", "http://a b", "http://h:port"]:
-        assert "--base-url" in str(asyncio.run(main(url)))
+        assert asyncio.run(main(url)).kind == "address"
 
 
 def test_nobody_listening_is_a_network_fault() -> None:
-    async def main() -> ProviderError:
+    async def main() -> HttpError:
         async with Loopback([]) as server:
             url = server.url
         async with client() as c:
-            with pytest.raises(ProviderError) as caught:
+            with pytest.raises(HttpError) as caught:
                 await ask(c, url)
             return caught.value
 
     error = run(main)
-    assert (error.kind, error.retryable) == ("network", True)
+    assert error.kind == "connect"
     assert "cannot connect" in str(error)
 
 
@@ -183,7 +179,7 @@ def test_cancelling_drops_the_connection_at_once() -> None:
 def test_a_slow_reader_slows_the_server_instead_of_filling_memory() -> None:
     async def main() -> None:
         async with Loopback([reply(*[b"x" * 65536] * 1000)]) as server, client() as c:
-            answer = await c.post(server.url, {}, b"")
+            answer = await c.request("POST", server.url, {})
             before = -1
             while before != server.sent:  # the server is stuck once nothing moves any more
                 before = server.sent
@@ -204,8 +200,92 @@ def test_an_answer_packed_against_our_wish_is_unpacked() -> None:
             assert await ask(c, server.url) == b"one two three"
 
     run(main)
-    assert faults(reply(b"junk", content_encoding="gzip")).kind == "protocol"
-    assert faults(reply(b"junk", content_encoding="br")).kind == "protocol"
+    assert faults(reply(b"junk", content_encoding="gzip")).kind == "encoding"
+    assert faults(reply(b"junk", content_encoding="br")).kind == "encoding"
+
+
+def test_a_get_and_a_delete_have_no_body_and_their_answers_need_none() -> None:
+    async def main() -> None:
+        async with Loopback([reply(b"one"), [head(204)], reply(b"two")]) as server, client() as c:
+            for method, status in (("GET", 200), ("DELETE", 204), ("GET", 200)):
+                answer = await c.request(method, server.url + "/x?a=1", {})
+                assert answer.status == status
+                await answer.read(1 << 20)
+                answer.close(finished=True)
+            assert [request.line for request in server.requests] == [
+                "GET /x?a=1 HTTP/1.1",
+                "DELETE /x?a=1 HTTP/1.1",
+                "GET /x?a=1 HTTP/1.1",
+            ]
+            assert all("content-length" not in request.headers for request in server.requests)
+            assert server.connections == 1
+
+    run(main)
+
+
+def test_each_request_can_have_an_idle_limit_of_its_own() -> None:
+    async def main() -> None:
+        async with Loopback([[head(200, content_length="10"), b"one", STALL]]) as server, client() as c:
+            answer = await c.request("GET", server.url, {}, idle_timeout=0.05)
+            with pytest.raises(HttpError, match=r"said nothing for 0\.05 s"):
+                await answer.read(1 << 20)
+            answer.close()
+
+    run(main)
+
+
+def test_what_must_not_be_repeated_fails_if_an_idle_connection_ends_at_it() -> None:
+    async def main() -> None:
+        async with Loopback([reply(b"one"), [CUT], reply(b"two")]) as server, client() as c:
+            assert await ask(c, server.url) == b"one"
+            with pytest.raises(HttpError) as caught:
+                await c.request("POST", server.url, {}, b"{}", repeatable=False)
+            assert caught.value.kind == "lost"
+            assert len(server.requests) == 2
+
+    run(main)
+
+
+# Redirects.
+
+
+def redirected(method: str, status: int, location: str, redirects: int = 5) -> list[str]:
+    """The lines of the requests that are sent, and the status of the last answer."""
+
+    async def main() -> list[str]:
+        async with Loopback([[head(status, location=location, content_length="0")], reply(b"one")]) as server:
+            async with client() as c:
+                answer = await c.request(method, f"{server.url}/a/b", {"x-key": "secret"}, redirects=redirects)
+                answer.close()
+            assert all(request.headers["x-key"] == "secret" for request in server.requests)
+            return [*(request.line for request in server.requests), str(answer.status)]
+
+    return run(main)
+
+
+def test_redirects_within_the_origin_are_followed_where_the_method_stays() -> None:
+    assert redirected("POST", 307, "/c") == ["POST /a/b HTTP/1.1", "POST /c HTTP/1.1", "200"]
+    assert redirected("DELETE", 308, "c?d=1") == ["DELETE /a/b HTTP/1.1", "DELETE /a/c?d=1 HTTP/1.1", "200"]
+    assert redirected("GET", 302, "/c") == ["GET /a/b HTTP/1.1", "GET /c HTTP/1.1", "200"]
+    assert redirected("POST", 302, "/c") == ["POST /a/b HTTP/1.1", "302"]
+    assert redirected("GET", 302, "/c", redirects=0) == ["GET /a/b HTTP/1.1", "302"]
+
+
+@pytest.mark.parametrize(
+    "place", ["http://localhost/c", "https://127.0.0.1/c", "//127.0.0.1:1/c", "ftp://x", "http://:9"]
+)
+def test_redirects_to_another_origin_are_not_followed(place: str) -> None:
+    assert redirected("POST", 307, place) == ["POST /a/b HTTP/1.1", "307"]
+
+
+def test_redirects_without_an_end_end() -> None:
+    async def main() -> None:
+        async with Loopback([[head(307, location="/x", content_length="0")]]) as server, client() as c:
+            answer = await c.request("POST", server.url, {}, redirects=3)
+            answer.close()
+            assert (answer.status, len(server.requests)) == (307, 4)
+
+    run(main)
 
 
 # TLS.
@@ -245,14 +325,14 @@ def test_https_is_spoken_to_servers_whose_certificate_is_trusted(certificate: Pa
 
 
 def test_https_is_refused_where_the_certificate_is_not_trusted_and_says_what_to_set(certificate: Path) -> None:
-    async def main() -> ProviderError:
+    async def main() -> HttpError:
         async with tls_server(certificate, [reply(b"one")]) as server, client() as c:
-            with pytest.raises(ProviderError) as caught:
+            with pytest.raises(HttpError) as caught:
                 await ask(c, server.url)
             return caught.value
 
     error = run(main)
-    assert (error.kind, error.retryable) == ("network", False)
+    assert error.kind == "certificate"
     assert "SSL_CERT_FILE" in str(error)
 
 
@@ -304,9 +384,9 @@ def test_a_proxy_passes_https_on_unread(certificate: Path) -> None:
 
 
 def test_a_proxy_that_refuses_is_named() -> None:
-    async def main() -> ProviderError:
+    async def main() -> HttpError:
         async with Loopback([reply(b"no", status=407)]) as proxy, client({"HTTPS_PROXY": proxy.url}) as c:
-            with pytest.raises(ProviderError) as caught:
+            with pytest.raises(HttpError) as caught:
                 await ask(c, "https://models.example")
             return caught.value
 
@@ -337,6 +417,6 @@ def test_no_proxy_is_honoured(url: str, rules: str, proxied: bool) -> None:
 
 
 def test_a_proxy_of_a_kind_we_cannot_use_is_named_without_its_password() -> None:
-    with pytest.raises(ProviderError, match="HTTPS_PROXY") as caught:
+    with pytest.raises(HttpError, match="HTTPS_PROXY") as caught:
         proxy_for(parse_url("https://a.example"), {"https_proxy": "socks5://me:secret@proxy"})
     assert "secret" not in str(caught.value)

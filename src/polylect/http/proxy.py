@@ -1,19 +1,22 @@
 """Finds the proxy that the environment names for an address.
 
 It reads HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY as curl does, in both cases of letters. `client.py` calls it
-once for each service.
+for each request.
 """
 
 from collections.abc import Mapping
 
-from polylect.vocab.errors import ProviderError
+from polylect.http.errors import HttpError
 from polylect.wire.http1 import Url, parse_url
 
 _LOOPBACK = ("localhost", "127.", "::1")
 
 
 def proxy_for(url: Url, env: Mapping[str, str]) -> Url | None:
-    """From HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY, small letters first. This machine is never proxied."""
+    """From HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY, small letters first. This machine is never proxied.
+
+    Raises HttpError for a proxy that cannot be used.
+    """
     text = _variable(f"{url.scheme}_proxy", env) or _variable("all_proxy", env)
     rules = _variable("no_proxy", env).lower().split(",")
     if not text or url.host.startswith(_LOOPBACK) or any(_matches(rule.strip(), url) for rule in rules):
@@ -23,7 +26,7 @@ def proxy_for(url: Url, env: Mapping[str, str]) -> Url | None:
     except ValueError:
         proxy = None
     if proxy is None or proxy.scheme != "http":  # the address may hold a password: it is not repeated
-        raise ProviderError("bad_request", f"{url.scheme.upper()}_PROXY must be an http:// address: change or unset it")
+        raise HttpError("proxy", f"{url.scheme.upper()}_PROXY must be an http:// address: change or unset it")
     return proxy
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from polylect.http.errors import HttpError, HttpFault
 from polylect.vocab.errors import ProviderError, fault_of_status
 from polylect.vocab.ports import ProviderFault
 
@@ -57,6 +58,27 @@ class Service(Struct, frozen=True):
                 text = text.replace(secret, "[secret]")
         error.args = (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...",)
         return error
+
+
+_WITHOUT_ANSWER: dict[HttpFault, tuple[ProviderFault, bool, str]] = {
+    "address": ("bad_request", False, ": check --base-url and the API key"),
+    "proxy": ("bad_request", False, ""),
+    "proxy_refused": ("network", False, ""),
+    "certificate": ("network", False, ""),
+    "connect": ("network", True, ": check the network, HTTPS_PROXY and --base-url"),
+    "connect_timeout": ("timeout", True, ": check the network and --base-url"),
+    "lost": ("network", True, ""),
+    "silent": ("timeout", True, " (stream_timeout)"),
+    "not_http": ("protocol", False, ": check --base-url"),
+    "encoding": ("protocol", False, ""),
+}
+"""By what went wrong: the kind, whether to try again, and the end of the sentence."""
+
+
+def without_answer(error: HttpError) -> ProviderError:
+    """A request that got no answer, or not all of it, as the error of its service."""
+    kind, retryable, advice = _WITHOUT_ANSWER[error.kind]
+    return ProviderError(kind, f"{error}{advice}", retryable=retryable)
 
 
 def refusal(service: Service, model: str, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:

@@ -1,7 +1,10 @@
-"""A small HTTP/1.1 client for model servers: POST requests, streamed answers, connections that are reused.
+"""A small HTTP/1.1 client: requests, streamed answers, connections that are reused.
 
-`exchange.py` uses it. Each wait has a limit, proxies and TLS come from the environment, and a connection that the
-server closed while it was idle is replaced without an error. Cancelling a request closes its connection.
+Each wait has a limit, proxies and TLS come from the environment, and a connection that the server closed while it was
+idle is replaced without an error. Cancelling a request closes its connection. Redirects are followed only if the caller
+wants it, and only within one origin, so that no header reaches a server that it was not meant for.
+
+`providers/exchange.py` sends requests to model services with it.
 """
 
 import asyncio
@@ -13,11 +16,10 @@ from typing import TYPE_CHECKING, Self, cast
 from msgspec import Struct
 
 from polylect import __version__
-from polylect.providers.http.connection import Connection
-from polylect.providers.http.proxy import proxy_for
-from polylect.providers.settings import ProviderSettings
+from polylect.http.connection import Connection
+from polylect.http.errors import HttpError
+from polylect.http.proxy import proxy_for
 from polylect.system.threads import run_in_thread
-from polylect.vocab.errors import ProviderError
 from polylect.wire.http1 import Response, Url, parse_url, request
 
 if TYPE_CHECKING:
@@ -42,12 +44,13 @@ class Route(Struct, frozen=True):
 class Answer:
     """A response whose headers have come. Iterating gives its body in pieces. Always close it."""
 
-    def __init__(self, client: "Client", route: Route, connection: Connection) -> None:
+    def __init__(self, client: "Client", route: Route, connection: Connection, idle_timeout: float) -> None:
         self.status = connection.response.status
         self.headers = connection.response.headers
         self._client = client
         self._route = route
         self._connection = connection
+        self._idle_timeout = idle_timeout
         coding = self.headers.get("content-encoding", "identity").strip().lower()
         self._unpacker = Unpacker(coding) if coding != "identity" else None
 
@@ -62,7 +65,7 @@ class Answer:
                 await asyncio.sleep(0)  # a small piece may unpack to a thousand times its size
                 piece = unpacker.feed(b"")
             else:
-                piece = await self._connection.piece(self._client.stream_timeout)
+                piece = await self._connection.piece(self._idle_timeout)
                 if not piece or (unpacker and unpacker.ended):
                     raise StopAsyncIteration
                 piece = unpacker.feed(piece) if unpacker else piece
@@ -88,24 +91,29 @@ class Answer:
 
 
 class Client:
+    """Sends requests, each over a connection of its own or one that is idle.
+
+    Args:
+        env: Where proxies and certificates are named.
+        idle_timeout: Seconds without a byte of an answer after which it has failed; 0 is no limit.
+        connect_timeout: Seconds for a connection, TLS included.
+        ca_file: Certificates to trust beside those of the system.
+    """
+
     def __init__(
         self,
         env: Mapping[str, str],
         *,
-        stream_timeout: float = 300.0,
+        idle_timeout: float = 300.0,
         connect_timeout: float = 15.0,
         ca_file: str = "",
     ) -> None:
-        self.stream_timeout = stream_timeout
+        self._idle_timeout = idle_timeout
         self._connect_timeout = connect_timeout
         self._env = env
         self._ca_file = ca_file
         self._tls: asyncio.Future[SSLContext] | None = None
         self._idle: dict[Route, list[Connection]] = {}
-
-    @classmethod
-    def of(cls, settings: ProviderSettings) -> Self:
-        return cls(settings.env, stream_timeout=settings.stream_timeout, ca_file=settings.extra.get("ca_file", ""))
 
     def warm(self, url: str) -> None:
         """Prepare, mostly in a thread, what the first request to this address will need. Asks no network."""
@@ -113,22 +121,57 @@ class Client:
         if url.lower().startswith("https:"):
             self._trust()
 
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Ask. Raises ProviderError if no answer comes; any status is an answer."""
+    async def request(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes = b"",
+        *,
+        idle_timeout: float | None = None,
+        redirects: int = 0,
+        repeatable: bool = True,
+    ) -> Answer:
+        """Send a request and wait for the head of its answer. Any status is an answer; close it.
+
+        Args:
+            method: GET, POST, DELETE ...
+            url: Where to; http or https.
+            headers: Sent beside those that HTTP itself needs.
+            body: Sent with its length.
+            idle_timeout: Replaces that of the client.
+            redirects: So many redirects are followed, within the origin of `url` and without changing the method.
+            repeatable: Whether it may be sent once more if an idle connection ends without a byte of an answer. The
+                server may then have handled it already.
+
+        Raises HttpError if no answer comes.
+        """
+        timeout = self._idle_timeout if idle_timeout is None else idle_timeout
+        while True:
+            answer = await self._request(method, url, headers, body, timeout, repeatable=repeatable)
+            target = _redirect_target(method, url, answer) if redirects else ""
+            if not target:
+                return answer
+            answer.close(finished=True)
+            url, redirects = target, redirects - 1
+
+    async def _request(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes, timeout: float, *, repeatable: bool
+    ) -> Answer:
         try:
             place = parse_url(url)
             proxy = proxy_for(place, self._env)
-            data = request("POST", _target(place, proxy), _headers(place, proxy, headers), body)
+            data = request(method, _target(place, proxy), _headers(place, proxy, headers), body)
         except ValueError as error:
-            raise ProviderError("bad_request", f"{error}: check --base-url and the API key") from None
+            raise HttpError("address", str(error)) from None
         route = Route(place.scheme, place.host, place.port, proxy)
         if connection := self._take_idle(route):
             try:
-                return await self._ask(route, connection, data)
-            except ProviderError as error:
-                if error.kind != "network" or connection.has_data:
+                return await self._ask(route, connection, data, timeout)
+            except HttpError as error:
+                if error.kind != "lost" or connection.has_data or not repeatable:
                     raise  # else the server had closed it before it saw the request: ask on a new one
-        return await self._ask(route, await self._connect(route), data)
+        return await self._ask(route, await self._connect(route), data, timeout)
 
     def take_back(self, route: Route, connection: Connection, *, finished: bool) -> None:
         """The end of a finished body may still be on its way: it will be looked at before the next use."""
@@ -154,10 +197,10 @@ class Client:
             connection.drop()
         return None
 
-    async def _ask(self, route: Route, connection: Connection, data: bytes) -> Answer:
+    async def _ask(self, route: Route, connection: Connection, data: bytes, timeout: float) -> Answer:
         try:
-            await connection.send(data, self.stream_timeout)
-            return Answer(self, route, connection)
+            await connection.send(data, timeout)
+            return Answer(self, route, connection, timeout)
         except BaseException:
             connection.drop()
             raise
@@ -168,8 +211,8 @@ class Client:
             async with asyncio.timeout(self._connect_timeout):
                 return await self._open(route, place)
         except TimeoutError:
-            text = f"cannot connect to {place} within {self._connect_timeout:g} s: check the network and --base-url"
-            raise ProviderError("timeout", text, retryable=True) from None
+            text = f"cannot connect to {place} within {self._connect_timeout:g} s"
+            raise HttpError("connect_timeout", text) from None
         except OSError as error:
             raise _cannot_connect(place, error) from None
 
@@ -193,7 +236,7 @@ class Client:
             await connection.send(request("CONNECT", target, {"host": target, **_proxy_login(proxy)}), 300.0)
             if connection.response.status != 200:
                 status = connection.response.status
-                raise ProviderError("network", f"the proxy {proxy.authority} refused to connect ({status})")
+                raise HttpError("proxy_refused", f"the proxy {proxy.authority} refused to connect ({status})")
             loop = asyncio.get_running_loop()
             transport = await loop.start_tls(connection.transport, connection, tls, server_hostname=route.host)
             connection.connection_made(cast(asyncio.Transport, transport))
@@ -209,7 +252,7 @@ class Client:
 
 
 def _context(env: Mapping[str, str], ca_file: str) -> "SSLContext":
-    from polylect.providers.http import tls
+    from polylect.http import tls
 
     return tls.client_context(env, ca_file)
 
@@ -233,14 +276,28 @@ def _proxy_login(proxy: Url) -> dict[str, str]:
     return {"proxy-authorization": "Basic " + b2a_base64(unquote(proxy.user).encode(), newline=False).decode()}
 
 
-def _cannot_connect(place: str, error: OSError) -> ProviderError:
+def _cannot_connect(place: str, error: OSError) -> HttpError:
     refused = isinstance(error, ConnectionError) and error.errno  # asyncio's own words repeat the address
     reason = os.strerror(error.errno or 0) if refused else error.strerror or str(error) or type(error).__name__
     if "CERTIFICATE_VERIFY_FAILED" in reason or "CERTIFICATE_VERIFY_FAILED" in str(error):
         text = f"the certificate of {place} is not trusted: set SSL_CERT_FILE to the file of your certificate authority"
-        return ProviderError("network", text)
-    text = f"cannot connect to {place} ({reason}): check the network, HTTPS_PROXY and --base-url"
-    return ProviderError("network", text, retryable=True)
+        return HttpError("certificate", text)
+    return HttpError("connect", f"cannot connect to {place} ({reason})")
+
+
+def _redirect_target(method: str, url: str, answer: Answer) -> str:
+    """The address that an answer sends us to. Nothing if it is at another origin, or would change the method."""
+    statuses = (301, 302, 303, 307, 308) if method == "GET" else (307, 308)
+    if answer.status not in statuses or not answer.headers.get("location"):
+        return ""
+    from urllib.parse import urljoin  # 4 ms, and few servers redirect
+
+    target = urljoin(url, answer.headers["location"])
+    try:
+        new, old = parse_url(target), parse_url(url)
+    except ValueError:
+        return ""
+    return target if (new.scheme, new.host, new.port) == (old.scheme, old.host, old.port) else ""
 
 
 class Unpacker:
@@ -249,7 +306,7 @@ class Unpacker:
     def __init__(self, coding: str) -> None:
         if coding not in ("gzip", "x-gzip", "deflate"):
             text = f"the server answers in the encoding {coding[:40]!r}, which was not asked for"
-            raise ProviderError("protocol", text)
+            raise HttpError("encoding", text)
         import zlib
 
         self._broken = zlib.error
@@ -266,6 +323,6 @@ class Unpacker:
         try:
             unpacked = self._zlib.decompress(self._zlib.unconsumed_tail + piece, _PIECE)
         except self._broken:
-            raise ProviderError("protocol", f"the server answers in broken {self._coding}") from None
+            raise HttpError("encoding", f"the server answers in broken {self._coding}") from None
         self.more = bool(self._zlib.unconsumed_tail) or len(unpacked) == _PIECE
         return unpacked

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from polylect.apis.encoded_history import BodyEncoder
 from polylect.apis.faults import unreadable
-from polylect.providers.http.client import Answer, Client
-from polylect.providers.http.error_kinds import Service, message_in, not_a_model, refusal
+from polylect.http.client import Answer, Client
+from polylect.http.errors import HttpError
+from polylect.providers.error_kinds import Service, message_in, not_a_model, refusal, without_answer
 from polylect.providers.models import Catalogue
 from polylect.providers.settings import ProviderSettings
 from polylect.vocab.errors import ProviderError
@@ -60,7 +61,9 @@ class HttpProvider:
         """`base`: the address that requests go to; what the first one needs is prepared by `warm`."""
         self._settings = settings
         self._base = base
-        self._client = Client.of(settings)
+        self._client = Client(
+            settings.env, idle_timeout=settings.stream_timeout, ca_file=settings.extra.get("ca_file", "")
+        )
         self._models = Catalogue.of(settings)
         self._infos: dict[str, ModelInfo] = {}
         self._encode = BodyEncoder().encode
@@ -93,7 +96,10 @@ async def converse(
     """Each batch is what arrived together. What came before a fault is given out before the fault is raised."""
     if not question.model:
         raise ProviderError("bad_request", f"{service.name}: no model is named: set --model; see polylect models")
-    answer = await client.post(question.url, question.headers, question.body)
+    try:
+        answer = await client.request("POST", question.url, question.headers, question.body)
+    except HttpError as error:
+        raise without_answer(error) from None
     try:
         await _accept(answer, service, question.model)
         size = 0
@@ -113,6 +119,8 @@ async def converse(
                 yield events
             if parser.fault:
                 raise parser.fault
+    except HttpError as error:
+        raise service.without_secrets(without_answer(error)) from None
     except ProviderError as error:
         raise service.without_secrets(error) from None
     finally:
@@ -136,9 +144,9 @@ async def _next(answer: Answer, frames: Frames, parser: Parser) -> tuple[int, li
     """How long the next piece of the body is and what it says; at its end, whether the reply was complete."""
     try:
         piece = await anext(answer, b"")
-    except ProviderError as error:
+    except HttpError as error:
         events = parser.end()
-        parser.fault = error if parser.fault else None
+        parser.fault = without_answer(error) if parser.fault else None
         return 0, events
     try:
         return len(piece), parser.feed(frames.feed(piece)) if piece else parser.feed(frames.end()) + parser.end()

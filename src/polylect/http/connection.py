@@ -1,13 +1,13 @@
-"""One connection to a model server: writes a request, parses the answer as it comes.
+"""One connection to a server: writes a request, parses the answer as it comes.
 
 An asyncio protocol around `wire/http1.py`, used by `client.py`. Reading pauses when too much is unread, so that a fast
 server does not fill the memory.
 """
 
 import asyncio
-from typing import Literal, cast
+from typing import cast
 
-from polylect.vocab.errors import ProviderError
+from polylect.http.errors import HttpError, HttpFault
 from polylect.wire.http1 import Response
 
 _HIGH = 256 * 1024
@@ -26,7 +26,7 @@ class Connection(asyncio.Protocol):
         self._parts: list[bytes] = []
         self._size = 0
         self._paused = False
-        self._fault: ProviderError | None = None
+        self._fault: HttpError | None = None
         self._waiter: asyncio.Future[None] | None = None
 
     async def send(self, data: bytes, timeout: float) -> None:
@@ -57,7 +57,7 @@ class Connection(asyncio.Protocol):
         return fine and self.response.done and self.response.reusable
 
     def drop(self) -> None:
-        self._fail("network", "the connection was dropped")
+        self._fail("lost", "the connection was dropped")
         self.transport.abort()
 
     # What follows is called by the event loop.
@@ -70,7 +70,7 @@ class Connection(asyncio.Protocol):
         try:
             piece = self.response.feed(data)
         except ValueError as error:
-            self._fail("protocol", f"{self._place} does not speak HTTP as it should ({error}): check --base-url")
+            self._fail("not_http", f"{self._place} does not speak HTTP as it should ({error})")
             self.transport.abort()
             return
         if piece:
@@ -83,7 +83,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.response.end()
-        self._fail("network", f"{self._place} closed the connection before the answer was complete")
+        self._fail("lost", f"{self._place} closed the connection before the answer was complete")
 
     def _take(self) -> bytes:
         piece = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
@@ -107,11 +107,11 @@ class Connection(asyncio.Protocol):
             self._waiter = None
 
     def _expire(self, timeout: float) -> None:
-        self._fail("timeout", f"{self._place} said nothing for {timeout:g} s (stream_timeout)")
+        self._fail("silent", f"{self._place} said nothing for {timeout:g} s")
 
-    def _fail(self, kind: Literal["network", "timeout", "protocol"], text: str) -> None:
+    def _fail(self, kind: HttpFault, text: str) -> None:
         if self._fault is None:
-            self._fault = ProviderError(kind, text, retryable=kind != "protocol")
+            self._fault = HttpError(kind, text)
         self._wake()
 
     def _wake(self) -> None:
