@@ -264,7 +264,8 @@ def test_a_name_that_was_made_to_point_here_is_refused(listen: Listen) -> None:
             return raw.recv(1024).split(b" ")[1].decode()
 
     hosts = ["evil.example", "evil.example:80", "localhost.evil.example", "[", ""]
-    assert [status(host) for host in hosts] == ["403"] * 5
+    hosts += ["evil@127.0.0.1", "127.0.0.1/evil.example", "127.0.0.1?evil", "127.0.0.1#", "127.0.0.1:evil"]
+    assert [status(host) for host in hosts] == ["403"] * 10
     assert [status(host) for host in ("agent.example", "localhost:9", "127.0.0.1", "[::1]:9")] == ["101"] * 4
 
 

@@ -56,11 +56,17 @@ class Response(Struct, frozen=True):
 
 
 class Invalid(Struct, frozen=True):
-    """A line that is none of these. `error` is the answer to it, with the `id` that could be read."""
+    """A line that is none of these.
+
+    Attributes:
+        error: The answer to it, with the `id` that could be read.
+        may_answer: Whether it has an id and no method, so that the peer may mean it as a response.
+    """
 
     line: bytes
     error: Error
     id: Id = None
+    may_answer: bool = False
 
 
 Incoming = Request | Notification | Response | Invalid
@@ -79,7 +85,7 @@ def read(line: bytes | jsonl.TooLong) -> Incoming:
         return Invalid(line, Error(PARSE_ERROR, f"Parse error: {error}"))
     method, id = fields.get("method", UNSET), fields.get("id", UNSET)
     if fields.get("jsonrpc") != "2.0":
-        return _invalid(line, id, 'The message has no "jsonrpc": "2.0"')
+        return _invalid(line, id, 'The message has no "jsonrpc": "2.0"', method)
     if isinstance(id, bool | dict | list):
         return _invalid(line, UNSET, 'The "id" has to be a string or a number')
     if isinstance(method, str):
@@ -87,7 +93,7 @@ def read(line: bytes | jsonl.TooLong) -> Incoming:
         return Notification(method, params) if id is UNSET else Request(id, method, params)
     if method is UNSET and id is not UNSET and ("result" in fields or "error" in fields):
         return Response(id, fields.get("result"), _error(fields["error"]) if fields.get("error") else None)
-    return _invalid(line, id, 'The message has no "method" that is a string')
+    return _invalid(line, id, 'The message has no "method" that is a string', method)
 
 
 def request(id: Id, method: str, params: object) -> bytes:
@@ -110,9 +116,10 @@ def error(id: Id, error: Error) -> bytes:
     return jsonl.dump(_Failure(id=id, error=error))
 
 
-def _invalid(line: bytes, id: object, why: str) -> Invalid:
+def _invalid(line: bytes, id: object, why: str, method: object = UNSET) -> Invalid:
     known = id if isinstance(id, int | str | float) and not isinstance(id, bool) else None
-    return Invalid(line, Error(INVALID_REQUEST, f"Invalid request: {why}"), known)
+    error = Error(INVALID_REQUEST, f"Invalid request: {why}")
+    return Invalid(line, error, known, may_answer=known is not None and not isinstance(method, str))
 
 
 def _error(fields: object) -> Error:

@@ -331,6 +331,28 @@ def test_an_error_is_a_no() -> None:
     assert (answer.verdict, answer.reason) == ("deny", "The client failed to ask: what?")
 
 
+@pytest.mark.parametrize("line", [{"jsonrpc": "2.0", "id": 0}, {"id": 0, "result": {}}, {"id": 0, "method": None}])
+def test_an_answer_that_is_no_message_is_a_no(line: Object) -> None:
+    """docs/acp.md, requirement 33."""
+    agent, where = running()
+    agent.say(e.Ask("a1", call="c1", name="Read", args={}, **where))
+    agent.read()
+    malformed, answer = agent.line(line)
+    assert isinstance(malformed, c.MalformedCommand)
+    assert isinstance(answer, c.Answer)
+    assert answer.verdict == "deny"
+    assert agent.read() == []
+
+
+def test_a_request_that_is_no_message_does_not_answer_a_question() -> None:
+    agent, where = running()
+    agent.say(e.Ask("a1", call="c1", name="Read", args={}, **where))
+    agent.read()
+    [malformed] = agent.line({"id": 0, "method": "session/list"})
+    assert isinstance(malformed, c.MalformedCommand)
+    assert [message["error"]["code"] for message in agent.read()] == [-32600]
+
+
 def test_our_own_host_says_why_and_with_what() -> None:
     agent, where = running()
     asked(agent, where)

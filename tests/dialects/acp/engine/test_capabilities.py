@@ -151,6 +151,28 @@ def test_a_call_that_nobody_waits_for_is_withdrawn() -> None:
     ]
 
 
+@pytest.mark.parametrize("end", ["call", "turn", "session"])
+def test_a_terminal_that_comes_too_late_is_released(end: str) -> None:
+    """docs/acp.md, requirement 36."""
+    agent, where = running(ALL)
+    agent.say(e.HostCall("h1", "create_terminal", {"command": "make"}, **where))
+    if end == "session":
+        [closing] = agent.ask("session/close", {"sessionId": where["session"]})
+        agent.say(e.Reply(closing.ref))
+    else:
+        agent.say(e.HostCallEnded("h1", **where) if end == "call" else e.TurnEnded("cancelled", **where))
+    agent.read()
+    assert agent.answer(0, {"terminalId": "late"}) == []
+    [release] = agent.read()
+    assert (release["method"], release["params"]) == (
+        "terminal/release",
+        {"sessionId": where["session"], "terminalId": "late"},
+    )
+    assert agent.answer(release["id"], {}) == []
+    assert agent.answer(0, {"terminalId": "late"}) == []
+    assert agent.read() == []
+
+
 # Notices and compactions.
 
 

@@ -384,3 +384,16 @@ def test_unknown_keys_do_no_harm() -> None:
     talk.answer("session/prompt", {"stopReason": "end_turn", "usage": None, "more": 1, "_meta": None})
     assert [event.reason for event in talk.of(e.TurnEnded)] == ["end"]
     assert [event.text for event in talk.of(e.TextDelta)] == ["Hi"]
+
+
+@pytest.mark.parametrize("line", [{"jsonrpc": "2.0"}, {"result": {"stopReason": "end_turn"}}])
+def test_an_answer_that_is_no_message_ends_the_turn(line: dict[str, Any]) -> None:
+    """Requirement 46."""
+    talk = opened()
+    talk.prompt()
+    sent = len(talk.sent)
+    talk.hear(json.dumps({"id": talk.request("session/prompt")["id"], **line}).encode())
+    [ended] = talk.of(e.TurnEnded)
+    assert isinstance(ended, e.TurnEnded)
+    assert ended.reason == "error"
+    assert len(talk.sent) == sent

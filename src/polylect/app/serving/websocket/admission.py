@@ -57,8 +57,12 @@ class Admission(Struct, frozen=True):
     def _is_our_name(self, host: str) -> bool:
         """Whether Host, with any port, names this server. A number cannot be made to point to another address."""
         try:
-            name = urlsplit(f"//{host}").hostname or ""
+            parts = urlsplit(f"//{host}")
+            name = parts.hostname or ""
+            is_plain = parts.netloc == host and "@" not in host and (parts.port or 0) >= 0
         except ValueError:
+            return False
+        if not is_plain:  # with a user, a path or anything else that belongs to an address
             return False
         return name == "localhost" or name in self.hosts or _is_number(name)
 

@@ -122,6 +122,5 @@ class EngineSide(LineCodec[Command]):
                 return self._requests.notification(method, params)
             case jsonrpc.Response():
                 return self._connection.response(message)
-            case jsonrpc.Invalid(start, error, id):
-                self._connection.open_request(id, "").fail(error)
-                return [MalformedCommand(start, error.message)]
+            case jsonrpc.Invalid():
+                return [MalformedCommand(message.line, message.error.message), *self._connection.invalid(message)]

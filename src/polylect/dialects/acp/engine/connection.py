@@ -18,7 +18,7 @@ from polylect.dialects.base import Env
 from polylect.vocab.commands import Command
 from polylect.vocab.events import Reply
 from polylect.wire import jsonl
-from polylect.wire.jsonrpc import Error, Id, Response
+from polylect.wire.jsonrpc import Error, Id, Invalid, Response
 
 OnReply = Callable[[Reply], list[Command]]
 OnResponse = Callable[[Response], list[Command]]
@@ -110,10 +110,19 @@ class Connection:
         waiting = self._responses.pop(id, None) if isinstance(id, int) else None
         return waiting(response) if waiting else []
 
-    def withdraw(self, id: int) -> None:
-        """Nobody waits for the answer to our request any more."""
+    def invalid(self, message: Invalid) -> list[Command]:
+        """A message that is not valid: a failed answer, if it can be one to a request of ours; else it is answered."""
+        if message.may_answer and message.id in self._responses:
+            return self.response(Response(message.id, error=message.error))
+        self.open_request(message.id, "").fail(message.error)
+        return []
+
+    def withdraw(self, id: int, on_late_response: OnResponse | None = None) -> None:
+        """Nobody waits for the answer to our request any more; if it comes all the same, it is passed on."""
         if self._responses.pop(id, None):
             self.notify("$/cancel_request", {"requestId": id})
+            if on_late_response:
+                self._responses[id] = on_late_response
 
     def notify(self, method: str, params: object) -> None:
         self.out.append(_message({"method": method}, "params", params))

@@ -3,9 +3,9 @@
     HostCall("read_text_file", {"path", "line", "limit"})  ->  fs/read_text_file  ->  HostReply({"content"})
     HostCall("create_terminal", {"command", ...})          ->  terminal/create    ->  HostReply({"terminal"})
 
-A terminal that is created for a call (`call`, its id) is shown in the place of that call's output.
-Nothing is asked of a client that has not offered it. A call that the engine no longer waits for is withdrawn; what
-the client says to it later is ignored. The codec is the caller.
+A terminal that is created for a call (`call`, its id) is shown in the place of that call's output. Nothing is asked of
+a client that has not offered it. A call that the engine no longer waits for is withdrawn; what the client says to it
+later is ignored, but for a terminal that it has created: that is released. The codec is the caller.
 """
 
 from collections.abc import Callable
@@ -31,8 +31,8 @@ class HostCalls:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._open: dict[tuple[str, str], tuple[int, str]] = {}
-        """By session and call: the id of our request, and the turn."""
+        self._open: dict[tuple[str, str], tuple[int, str, bool]] = {}
+        """By session and call: the id of our request, the turn, and whether it creates a terminal."""
 
     def call(self, event: HostCall, session: str, writer: SessionWriter) -> list[Command]:
         """Ask the client. `session` is the one that the reply is for, `writer` that of the agent that asks."""
@@ -45,27 +45,39 @@ class HostCalls:
         except (KeyError, TypeError, ValueError) as error:
             return [HostReply(event.call, error=f"{event.method}: {error} is missing or wrong", session=session)]
 
+        creates = method is _METHODS["create_terminal"]
+
         def answered(response: Response) -> list[Command]:
             self._open.pop((session, event.call), None)
             reply = _reply(event.call, method, response, session)
-            if method is _METHODS["create_terminal"] and not reply.error:
+            if creates and not reply.error:
                 writer.show_terminal(str(event.params.get("call", "")), reply.result["terminal"])
             return [reply]
 
-        self._open[session, event.call] = self._connection.request(method.name, params, answered), event.turn
+        id = self._connection.request(method.name, params, answered)
+        self._open[session, event.call] = id, event.turn, creates
         return []
 
     def close(self, session: str, call: str) -> None:
         """The engine no longer waits for the call."""
         if pending := self._open.pop((session, call), None):
-            self._connection.withdraw(pending[0])
+            id, _, creates = pending
+            self._connection.withdraw(id, (lambda response: self._release(session, response)) if creates else None)
 
     def close_all(self, session: str, turn: str | None = None) -> list[Command]:
         """Withdraw the calls of a session, or only those of a turn of it. Each still gets its reply."""
-        closed = [key for key, (_, of) in self._open.items() if key[0] == session and turn in (None, of)]
+        closed = [key for key, (_, of, _) in self._open.items() if key[0] == session and turn in (None, of)]
         for _, call in closed:
             self.close(session, call)
         return [HostReply(call, error="the turn has ended", session=session) for _, call in closed]
+
+    def _release(self, session: str, response: Response) -> list[Command]:
+        """Release a terminal that the client has created after nobody waited for it any more."""
+        match response.result:
+            case {"terminalId": str(terminal)}:
+                released = agent.OneTerminal(session_id=session, terminal_id=terminal)
+                self._connection.request("terminal/release", released, lambda response: [])
+        return []
 
 
 class _Method(msgspec.Struct, frozen=True):

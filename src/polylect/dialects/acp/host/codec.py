@@ -194,8 +194,8 @@ class HostSide(HostCodec):
 
     def _receive_line(self, line: bytes | jsonl.TooLong) -> list[e.Event]:
         match message := jsonrpc.read(line):
-            case jsonrpc.Invalid(start, error, id):
-                return self._invalid(start, error, id)
+            case jsonrpc.Invalid():
+                events = self._invalid(message)
             case jsonrpc.Request(_, method, params) | jsonrpc.Notification(method, params):
                 handlers: Mapping[str, Any] = _REQUESTS if isinstance(message, jsonrpc.Request) else _NOTIFICATIONS
                 fields = params if isinstance(params, dict) else {}
@@ -204,11 +204,14 @@ class HostSide(HostCodec):
                 events = self._connection.receive(message) or []
         return self._complete(events)
 
-    def _invalid(self, line: bytes, error: jsonrpc.Error, id: jsonrpc.Id) -> list[e.Event]:
+    def _invalid(self, message: jsonrpc.Invalid) -> list[e.Event]:
         """A line that is no message. What was meant as one is answered; a line of a log is not."""
-        if line.startswith((b"{", b"[")):
+        line, error = message.line, message.error
+        events = self._malformed(line, error.message)
+        failed = self._connection.receive(jsonrpc.Response(message.id, error=error)) if message.may_answer else None
+        if failed is None and line.startswith((b"{", b"[")):
             self._connection.error(None, error)
-        return self._malformed(line, error.message)
+        return [*events, *(failed or ())]
 
     def _message(
         self,
