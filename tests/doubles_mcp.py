@@ -1,16 +1,21 @@
 """A place for MCP servers in tests: real processes, ears for what is reported, and calls."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from doubles_worker import DirectWorker
 from machine import PATIENCE
+from mcp_servers.published_schema import Wire
 from polylect.mcp.servers import Servers
 from polylect.mcp.values import ServerSetup
 from polylect.tools.process.custody import Custody
@@ -20,6 +25,7 @@ from polylect.vocab.events import Ask, Event, ServerChanged
 from polylect.vocab.ports import Processes, Tool, ToolReturn, Worker
 
 FOLDER = Path(__file__).parent / "mcp_servers"
+PLAIN = str(FOLDER / "plain.py")
 
 
 class CallContext:
@@ -57,6 +63,28 @@ class CallContext:
         return "/spilled/1.txt"
 
 
+class _RecordedServers(Servers):
+    """Has the servers of plain.py write down what the client sends them."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.records = tempfile.TemporaryDirectory(prefix="mcp-lines-")
+
+    def add(self, server: Server) -> None:
+        if server.args[:1] == (PLAIN,):
+            server = replace(server, env={**server.env, "RECORD": self.records.name})
+        super().add(server)
+
+    def check_records(self) -> None:
+        """Raises if a line that the client wrote is not as the schema of its revision says."""
+        with self.records as folder:
+            for path in sorted(Path(folder).iterdir()):
+                wire = Wire()
+                for line in path.read_text("utf-8").splitlines():
+                    side, message = json.loads(line)
+                    (wire.check if side == "client" else wire.note)(message, side)
+
+
 class Stage:
     """Servers at work."""
 
@@ -71,7 +99,7 @@ class Stage:
         options = {"env": dict(os.environ), "workspace": os.path.realpath(workspace), **options}
         names = {name: options.pop(name) for name in ("long_names", "withheld") if name in options}
         setup = ServerSetup(children=self.custody, report=self._report, **options)
-        self.servers = Servers(self.tools, setup, **names)
+        self.servers = _RecordedServers(self.tools, setup, **names)
 
     def _report(self, event: Event) -> None:
         self.events.append(event)
@@ -103,6 +131,7 @@ def on_stage(workspace: Path, work: Callable[[Stage], Awaitable[None]], **option
         finally:
             await stage.servers.close()
             await stage.custody.close()
+        stage.servers.check_records()
 
     asyncio.run(main())
 

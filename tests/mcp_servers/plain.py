@@ -1,6 +1,7 @@
 """Servers that behave badly, in plain Python so that they start fast: plain.py WAY [ARGUMENT].
 
-Each way of `WAYS` is a class that changes something of a server that works.
+Each way of `WAYS` is a class that changes something of a server that works. Where $RECORD names a folder, the lines of
+the client are written there, for `doubles_mcp.on_stage`, which holds them against the published schemas.
 """
 
 import json
@@ -14,6 +15,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 
+def record(side: str, message: dict[str, Any]) -> None:
+    if folder := os.environ.get("RECORD"):
+        with open(f"{folder}/{os.getpid()}.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps([side, message]) + "\n")
+
+
 class Works:
     """A small server that does what it should."""
 
@@ -23,7 +30,8 @@ class Works:
 
     def run(self) -> None:
         for line in sys.stdin:
-            self.take(json.loads(line))
+            record("client", message := json.loads(line))
+            self.take(message)
 
     def take(self, message: dict[str, Any]) -> None:
         method = getattr(self, message.get("method", "").replace("/", "_"), None)
@@ -36,6 +44,8 @@ class Works:
             method(message)
 
     def say(self, message: dict[str, Any]) -> None:
+        if "id" in message and ("method" in message or "protocolVersion" in str(message)[:200]):
+            record("server", message)
         sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
         sys.stdout.flush()
 
