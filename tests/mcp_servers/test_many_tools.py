@@ -11,10 +11,10 @@ from doubles_mcp import CallContext, Stage, on_stage, script
 from polylect.mcp.large_results import MOST_PARTS, Pages
 from polylect.mcp.servers import MOST_LISTED
 from polylect.mcp.tool import ListedTool
-from polylect.mcp.values import ServerFault
+from polylect.mcp.values import ServerFault, search_budget
 from polylect.tools.builtin.tool_search import ToolSearch
 from polylect.vocab.content import Server
-from polylect.vocab.ports import Tool
+from polylect.vocab.ports import Tool, tokens_of
 
 pytest.importorskip("mcp")
 
@@ -43,6 +43,46 @@ def test_a_model_is_told_of_a_hundred_tools_and_finds_the_others(tmp_path: Path)
         assert hidden(stage) == 0
 
     on_stage(tmp_path, work, tools=tools)
+
+
+def test_tools_that_would_exceed_the_budget_of_tokens_are_left_to_the_search(tmp_path: Path) -> None:
+    async def tokens(stage: Stage) -> None:
+        stage.servers.add(many(10))
+        await stage.heard("many")
+        sizes.append(sum(tokens_of([tool.spec]) for tool in stage.tools.values()))
+
+    async def within(stage: Stage) -> None:
+        stage.servers.add(many(10))
+        await stage.heard("many")
+        assert hidden(stage) == 0
+        stage.servers.add(many(1, "one"))
+        await stage.heard("one")
+        assert hidden(stage) == 1
+        stage.servers.change("many", "remove")
+        stage.servers.change("one", "reconnect")
+        await stage.heard("one", 2)
+        assert hidden(stage) == 0
+
+    async def beyond(stage: Stage) -> None:
+        stage.servers.add(many(10))
+        await stage.heard("many")
+        assert hidden(stage) == 10
+        stage.servers.add(many(1, "one"))  # a server that is not described takes nothing of the budget
+        await stage.heard("one")
+        assert hidden(stage) == 10
+
+    sizes: list[int] = []
+    on_stage(tmp_path, tokens)
+    on_stage(tmp_path, within, search_above_tokens=sizes[0])
+    on_stage(tmp_path, beyond, search_above_tokens=sizes[0] - 1)
+
+
+@pytest.mark.parametrize(
+    ("setting", "window", "budget"),
+    [(None, 0, 20_000), (None, 200_000, 20_000), (None, 1_000_000, 20_000), (None, 32_000, 3200), (0, 32_000, 0)],
+)
+def test_the_budget_is_the_setting_or_a_tenth_of_the_window(setting: int | None, window: int, budget: int) -> None:
+    assert search_budget(setting, window) == budget
 
 
 def test_a_server_can_be_left_to_the_search(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
@@ -37,7 +36,7 @@ from polylect.vocab.commands import Answer
 from polylect.vocab.content import Abilities, Category, Message, Mode, PlanItem, Rule, Usage
 from polylect.vocab.events import Ask, Event
 from polylect.vocab.hooks import HookContext, Hooks, PreparedPrompt
-from polylect.vocab.ports import Library, Models, Processes, Provider, Servers, Tool, ToolSpec, Worker
+from polylect.vocab.ports import Library, Models, Processes, Provider, Servers, Tool, ToolSpec, Worker, tokens_of
 from polylect.vocab.tool_names import same_tool
 
 ExpandCommand = Callable[[PreparedPrompt, Callable[[Event], None]], Awaitable[PreparedPrompt]]
@@ -228,7 +227,7 @@ class Agent(Struct, kw_only=True, eq=False, dict=True):
 
     def prompt_tokens(self) -> tuple[int, int]:
         """Estimated tokens of the system prompt and of the tool descriptions."""
-        return len(self.system()) // 4, len(msgspec.json.encode(self.specs())) // 4
+        return len(self.system()) // 4, tokens_of(self.specs())
 
     @property
     def top(self) -> "Agent":

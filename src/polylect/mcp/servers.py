@@ -2,8 +2,9 @@
 
 Adding a server returns at once: it connects in the background, and `report` gets a `ServerChanged` when it is ready or
 has failed (L5). When a server is ready, its tools get names that no other tool has and are put into the engine's table
-of tools. A tool keeps its name for as long as its server lists it. A server whose tools would make it
-more than 100 is deferred as a whole: the model finds its tools with ToolSearch.
+of tools. A tool keeps its name for as long as its server lists it. A server whose tools
+would exceed the budget of tokens (`ServerSetup.search_above_tokens`) or MOST_LISTED is deferred as a whole: the model
+finds its tools with ToolSearch.
 
 `app/serving/mcp_servers.py` creates it, and the engine uses it through the protocol `vocab.ports.Servers`.
 """
@@ -60,6 +61,8 @@ class Servers:
         self._supervisors: dict[str, ServerSupervisor] = {}
         self._tool_names: dict[str, dict[str, str]] = {}
         """For each server: the name of a tool in the engine by its name at the server."""
+        self._described: dict[str, tuple[int, int]] = {}
+        """For each server: how many of its tools the model is told of from the start, and their tokens."""
         self._stopping = TaskSet()
         self._change = asyncio.Event()
         self._naming = asyncio.Lock()
@@ -184,8 +187,10 @@ class Servers:
         before = self._tool_names.get(name, {})
         bare = not (self._long_names or server.transport == "host" or server.extras.get("long_names"))
         taken = {*self._tools, *before.values()}
-        others = sum(len(names) for other, names in self._tool_names.items() if other != name)
-        defer = server.extras.get("deferred") is True or others + len(supervisor.listed) > MOST_LISTED
+        others = [described for other, described in self._described.items() if other != name]
+        room = MOST_LISTED - sum(count for count, _ in others)
+        budget = self._setup.search_above_tokens - sum(tokens for _, tokens in others)
+        defer, tokens = server.extras.get("deferred") is True, 0
         named: dict[str, str] = {}
         tools: dict[str, ServerTool] = {}
         for number, listed in enumerate(supervisor.listed):
@@ -194,16 +199,22 @@ class Servers:
                 tool_name = before.get(listed.name) or name_for(name, listed.name, taken, bare=bare)
                 named[listed.name] = tool_name
                 taken.add(tool_name)
-                deferred = defer and getattr(self._tools.get(tool_name), "deferred", True)
-                tools[tool_name] = ServerTool(tool_name, name, listed, supervisor.call, deferred=deferred)
+                tools[tool_name] = tool = ServerTool(tool_name, name, listed, supervisor.call)
+                if not defer:
+                    tokens += tool.tokens
+                    defer = len(tools) > room or tokens > budget  # from here on, no schema is decoded
             if number % _SLICE == _SLICE - 1:
                 await asyncio.sleep(0)
+        for tool in tools.values() if defer else ():
+            tool.deferred = getattr(self._tools.get(tool.name), "deferred", True)  # what was found stays found
         if self._supervisors.get(name) is supervisor:
             self._withdraw(name)
+            self._described[name] = (0, 0) if defer else (len(tools), tokens)
             self._tools.update(tools)
             self._tool_names[name] = named
 
     def _withdraw(self, name: str) -> None:
+        self._described.pop(name, None)
         for here in self._tool_names.pop(name, {}).values():
             self._tools.pop(here, None)
 

@@ -13,7 +13,7 @@ import msgspec
 from polylect.mcp.names import long_name
 from polylect.vocab.content import Category, Origin
 from polylect.vocab.describe_arguments import arguments
-from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec
+from polylect.vocab.ports import ToolContext, ToolReturn, ToolSpec, tokens_of
 
 _MOST_DESCRIPTION = 4000
 MOST_SCHEMA = 64 * 1024
@@ -40,13 +40,12 @@ class ServerTool:
         server: str,
         listed: ListedTool,
         call: Callable[[str, dict[str, Any], ToolContext], Awaitable[ToolReturn]],
-        *,
-        deferred: bool = False,
     ) -> None:
-        """`name` is the tool's name in the engine. The model gets a `deferred` tool once ToolSearch has found it."""
+        """`name` is the tool's name in the engine."""
         self.name = name
         self.listed = listed
-        self.deferred = deferred
+        self.deferred = False
+        """Whether the model gets it only once ToolSearch has found it."""
         self._server = server
         self._call = call
 
@@ -65,6 +64,11 @@ class ServerTool:
         schema = {} if large else msgspec.json.decode(self.listed.schema, type=dict[str, Any])
         schema = {**schema, "type": "object", "properties": schema.get("properties") or {}}
         return ToolSpec(self.name, _description(self._server, self.listed), schema)
+
+    @property
+    def tokens(self) -> int:
+        """The estimated tokens that describing it takes in every request."""
+        return tokens_of((self.spec,))
 
     def describe(self, args: dict[str, Any]) -> str:
         return f"MCP {self._server}/{self.listed.name}: {arguments(args)}"

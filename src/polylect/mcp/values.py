@@ -15,6 +15,8 @@ from polylect.vocab.events import Ask, Event
 from polylect.vocab.ports import Children
 
 CONNECT_TIMEOUT = 30.0
+SEARCH_ABOVE_TOKENS = 20_000
+"""Tokens of servers' tools that are described to a model from the start: a tenth of a window of 200 000."""
 Condition = Literal["connecting", "ready", "failed", "disabled"]
 
 
@@ -41,8 +43,21 @@ class ServerSetup(Struct, frozen=True):
     """For each connected server inside the host, the callback that gets the messages it sends unasked."""
     loading: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the SDK is loaded, so that a dozen servers do not use a dozen threads for it."""
+    search_above_tokens: int = SEARCH_ABOVE_TOKENS
+    """A server whose tools would make it more tokens than this is left to ToolSearch."""
     trusted: bool = False
     """Whether servers may load code from the workspace, and so run in it; else they run in an empty folder."""
+
+
+def search_budget(setting: int | None, window: int) -> int:
+    """The tokens of servers' tools that a model is told of: the setting, else a tenth of the model's window.
+
+    `window` is zero where it is not known. Without a setting it is never more than SEARCH_ABOVE_TOKENS, because every
+    request pays for them, however large the window is.
+    """
+    if setting is not None:
+        return setting
+    return min(SEARCH_ABOVE_TOKENS, window // 10) if window else SEARCH_ABOVE_TOKENS
 
 
 class PromptCommand(Struct, frozen=True):

@@ -16,7 +16,7 @@ def open_servers(
 ) -> Servers:
     """Servers whose tools are added to the agent's and whose processes belong to `children`; see `mcp/servers.py`."""
     from polylect.mcp.servers import Servers as McpServers  # 30 ms, and only where there is a server
-    from polylect.mcp.values import CONNECT_TIMEOUT, ServerSetup
+    from polylect.mcp.values import CONNECT_TIMEOUT, ServerSetup, search_budget
 
     def report(event: Event) -> None:
         agent.emit(event)
@@ -26,15 +26,18 @@ def open_servers(
         params = {"server_name": server, "message": message}
         return await agent.host_calls.call("mcp_message", params, agent.emit)
 
+    settings = agent.settings
+    window = agent.provider.info(settings.model).window
     setup = ServerSetup(
         children,
         agent.env,
-        agent.settings.workspace,
+        settings.workspace,
         report,
-        connect_timeout=max(CONNECT_TIMEOUT, agent.settings.mcp_wait),
-        call_timeout=agent.settings.mcp_call_timeout,
+        connect_timeout=max(CONNECT_TIMEOUT, settings.mcp_wait),
+        call_timeout=settings.mcp_call_timeout,
         on_commands=agent.callbacks.offer_changed,
         host=to_host,
-        trusted=agent.settings.trust_workspace,
+        search_above_tokens=search_budget(settings.mcp_search_above_tokens, window),
+        trusted=settings.trust_workspace,
     )
     return McpServers(agent.tools, setup, long_names=long_names, withheld=withheld)
