@@ -11,6 +11,7 @@ import pytest
 
 from engine_process import PATIENCE, Place, launcher, message
 from polylect import __version__
+from polylect.dialects.acp.start import LISTEN_FLAGS
 
 HELLO = b'{"type":"message","msg_id":"m1","input":"Hello"}\n'
 
@@ -65,6 +66,34 @@ def test_a_bad_setting_exits_before_ready_and_names_the_choices(place: Place, wo
     assert told in done.errors
 
 
+@pytest.mark.parametrize(
+    ("words", "text", "code"),
+    [
+        (["--provider", "nosuch"], "there is no provider 'nosuch'; providers are scripted, anthropic", 1),
+        (["--workspace", "/no/such/folder"], "--workspace /no/such/folder: there is no such folder", 1),
+        (["--approval-mode", "sometimes"], "auto_edit", 1),
+        (["--thinking", "hard"], "--thinking 'hard': choose one of disabled, enabled", 2),
+        (["--allow", "Bash(("], "'Bash((' is not a rule", 1),
+        (["--add-dir", "/no/such/folder"], "--add-dir /no/such/folder: there is no such folder", 2),
+        (["--script", "/no/such/script"], "cannot read the script /no/such/script", 1),
+        (["--config", "/no/such/file"], "--config /no/such/file: there is no such file", 1),
+        (["--extension", "/no/such/file"], "--extension /no/such/file: there is no such file", 1),
+        (["--api-key-file", "/no/such/file"], "--api-key-file /no/such/file", 2),
+    ],
+)
+def test_bad_flags_of_acp_end_the_start_as_on_other_wires(place: Place, words: list[str], text: str, code: int) -> None:
+    done, other = place.run("--acp", *words), place.run("--json-stream", *words)
+    assert (done.code, done.out, done.errors) == (code, b"", other.errors)
+    assert text in done.errors
+
+
+def test_a_missing_key_does_not_end_the_start_of_acp(place: Place) -> None:
+    """Clients log in over the wire."""
+    hello = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}\n'
+    done = place.run("--acp", "--provider", "openai", given=hello)
+    assert (done.code, [frame["id"] for frame in done.frames]) == (0, [0])
+
+
 def test_a_model_that_nobody_knows_may_have_any_effort(place: Place) -> None:
     flags = ("--provider", "openai", "--api-key", "x", "--model", "somebody-elses", "--effort", "max")
     assert place.started(*flags).ready["type"] == "ready"
@@ -94,6 +123,8 @@ def test_version_and_help_are_for_people(place: Place) -> None:
     asked = place.run("--help")
     assert (asked.code, asked.errors) == (0, "")
     assert b"--json-stream" in asked.out
+    assert place.run("acp", "--help").out == asked.out
+    assert [flag for flag in LISTEN_FLAGS if flag.encode() not in asked.out] == []
 
 
 def test_the_workspace_is_where_tools_work(place: Place) -> None:

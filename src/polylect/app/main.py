@@ -76,6 +76,15 @@ Flags
   --config FILE                    settings beside the usual ones, see docs/settings.md
   --trust-workspace                trust the project: its settings may also widen rights
   --log-level debug|info|warning|error
+
+Flags of acp --listen HOST:PORT; docs/acp.md says what each protects
+  --token-file FILE                the token that clients need, for you alone; or set POLYLECT_ACP_TOKEN
+  --allow-remote                   listen on an address that other machines can reach
+  --allow-origin ORIGIN            a web page that may connect, as https://editor.example
+  --allow-host NAME                a name of this machine that clients may connect to
+  --max-connections N              clients at the same time (256)
+  --ping-seconds S                 how often a client has to give a sign of life (20)
+  --resume-seconds S               how long sessions wait for a client that may come back (60)
 """
 
 

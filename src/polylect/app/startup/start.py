@@ -108,7 +108,7 @@ def start(options: config.Values) -> int:
     wire = dialect_start(options)
     opens = wire is None or wire.FIRST_SESSION
     try:
-        values = resolve_settings(options, env, notes) if opens else _settings_of_process(options)
+        values = resolve_settings(options, env, notes) if opens else _settings_of_process(options, env)
         place = lock_session(values, env) if opens else None
     except (CannotStart, config.ConfigError, folder.FolderError) as error:
         missing = isinstance(error, folder.FolderError) and bool(options.get("resume") or options.get("continue"))
@@ -135,16 +135,29 @@ def start(options: config.Values) -> int:
     return _serve(Start(values, env, place, streams, signals, session, ready_frame, options))
 
 
-def _settings_of_process(options: config.Values) -> config.Values:
-    """The settings of a process that begins without a conversation; each session resolves its own. Raises ConfigError.
+def _settings_of_process(options: config.Values, env: dict[str, str]) -> config.Values:
+    """The settings of a process that begins without a conversation; each session resolves its own.
 
-    Nobody is left to answer when the host is gone, so what runs is stopped then.
+    Flags are checked now. Keys, settings files and what is in a script are checked when a session is opened: that is
+    slower, and a host shows it better than the end of a process. Nobody is left to answer when the host is gone, so
+    what runs is stopped then. Raises CannotStart or ConfigError.
     """
     values: config.Values = {"on_eof": "stop", **options}
     if folder_path := values.get("workspace"):
-        values["workspace"] = os.path.realpath(str(folder_path))
-    for name in ("on_eof", "log_level"):
-        _check_choice(values, name, _CHOICES[name])
+        values["workspace"] = _folder(os.path.realpath(str(folder_path)))
+    settings = {**values, **config.gather({**values, "isolated": True}, env, os.sep, [])}
+    for name, choices in _CHOICES.items():
+        if settings.get(name) is not None:
+            _check_choice(settings, name, choices)
+    _mode(settings)
+    _check_rights(settings)
+    _check_folders(settings)
+    if provider := settings.get("provider"):
+        _check_provider_name(str(provider))
+    if (script := str(settings.get("script") or "")) and not os.path.isfile(script):
+        _check_script(script)
+    if path := settings.get("api_key_file"):
+        _key_in(str(path))
     return values
 
 
@@ -234,8 +247,7 @@ def resolve_settings(options: config.Values, env: dict[str, str], notes: list[st
         workspace = os.path.realpath(str(options.get("workspace") or os.getcwd()))
     except FileNotFoundError:
         raise CannotStart("the current folder has been deleted; name another one with --workspace") from None
-    if not os.path.isdir(workspace):
-        raise CannotStart(f"--workspace {workspace}: there is no such folder")
+    _folder(workspace)
     if path := options.get("api_key_file"):
         options = {**options, "api_key": _key_in(str(path))}
     if options.get("assistant"):
@@ -266,9 +278,7 @@ def resolve_settings(options: config.Values, env: dict[str, str], notes: list[st
     values["plugins"] = config.has_extensions(values, env, workspace)
     values["workspace"] = workspace
     values["folders"] = [os.path.realpath(path) for path in config.texts(values, "folders")]
-    for path in config.texts(values, "folders"):
-        if not os.path.isdir(path):
-            raise CannotStart(f"--add-dir {path}: there is no such folder", code=2)
+    _check_folders(values)
     _check_provider(values, env)
     _check_model(values)
     _check_effort(values)
@@ -277,6 +287,18 @@ def resolve_settings(options: config.Values, env: dict[str, str], notes: list[st
     _check_schema(values)
     values["chain"] = list(_fallbacks(settings, env, notes)) if values.get("chain_enabled") else []
     return values
+
+
+def _folder(workspace: str) -> str:
+    if not os.path.isdir(workspace):
+        raise CannotStart(f"--workspace {workspace}: there is no such folder")
+    return workspace
+
+
+def _check_folders(values: config.Values) -> None:
+    for path in config.texts(values, "folders"):
+        if not os.path.isdir(path):
+            raise CannotStart(f"--add-dir {path}: there is no such folder", code=2)
 
 
 def _key_in(path: str) -> str:
@@ -356,10 +378,7 @@ def _check_schema(values: config.Values) -> None:
 
 def _check_provider(values: config.Values, env: dict[str, str]) -> None:
     provider = str(values["provider"])
-    try:
-        describe(provider)
-    except LookupError:
-        raise CannotStart(f"there is no provider {provider!r}; providers are {', '.join(providers())}") from None
+    _check_provider_name(provider)
     names = ("api_key", "base_url", "region", "project", "profile", "model")
     credentials = {name: str(values[name]) for name in names if values.get(name)}
     if reason := check(provider, **credentials, env=env):
@@ -368,10 +387,21 @@ def _check_provider(values: config.Values, env: dict[str, str]) -> None:
     if provider == "scripted" and (pace := env.get("POLYLECT_SCRIPT_PACE", "")) and not _is_number(pace):
         raise CannotStart(f"POLYLECT_SCRIPT_PACE is {pace!r}; it has to be seconds between chunks, such as 0.02")
     if provider == "scripted" and values.get("script"):
-        from polylect.providers.scripted.parse import check_script  # 40 ms, and only where a script is named
+        _check_script(str(values["script"]))
 
-        if reason := check_script(str(values["script"])):
-            raise CannotStart(reason)
+
+def _check_provider_name(provider: str) -> None:
+    try:
+        describe(provider)
+    except LookupError:
+        raise CannotStart(f"there is no provider {provider!r}; providers are {', '.join(providers())}") from None
+
+
+def _check_script(path: str) -> None:
+    from polylect.providers.scripted.parse import check_script  # 40 ms, and only where a script is named
+
+    if reason := check_script(path):
+        raise CannotStart(reason)
 
 
 def _check_model(values: config.Values) -> None:

@@ -14,7 +14,7 @@ SEVERAL_SESSIONS = True
 FIRST_SESSION = False
 new_id = new_session_id = folder.new_id
 
-_LISTEN_FLAGS = {
+LISTEN_FLAGS = {
     "--listen": ("text", "listen"),
     "--allow-remote": ("switch", "allow_remote"),
     "--token-file": ("text", "token_file"),
@@ -24,7 +24,7 @@ _LISTEN_FLAGS = {
     "--resume-seconds": ("seconds", "resume_seconds"),
     "--ping-seconds": ("seconds", "ping_seconds"),
 }
-_FLAGS = {**FLAGS, "--acp": ("switch", "acp"), **_LISTEN_FLAGS}
+_FLAGS = {**FLAGS, "--acp": ("switch", "acp"), **LISTEN_FLAGS}
 _OF_ONE_SESSION = {
     "session_id": "--session-id",
     "resume": "--resume",
@@ -53,7 +53,7 @@ def options(words: list[str], program: str, env: dict[str, str]) -> Options:
 def _check_listening(options: Options) -> None:
     """Completes the address to listen on, as `HOST:PORT`. Raises UsageError."""
     if "listen" not in options:
-        if flag := next((flag for flag, (_, name) in _LISTEN_FLAGS.items() if name in options), ""):
+        if flag := next((flag for flag, (_, name) in LISTEN_FLAGS.items() if name in options), ""):
             raise UsageError(f"{flag} has no meaning without --listen HOST:PORT")
         return
     host, _, port = str(options["listen"]).rpartition(":")
