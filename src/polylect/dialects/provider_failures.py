@@ -9,11 +9,12 @@ import re
 from polylect.vocab.content import Failure
 from polylect.vocab.errors import fault_of_status
 from polylect.vocab.ports import ProviderFault
+from polylect.wire.lazy_regex import pattern
 
-_STATUS = re.compile(r"\b(?:API error|HTTP(?: status)?|http_|status(?: code)?)[ :_]*([45]\d\d)\b", re.IGNORECASE)
-_BARE_STATUS = re.compile(r"^([45]\d\d)\b|\(([45]\d\d)\)")
+_STATUS = pattern(r"\b(?:API error|HTTP(?: status)?|http_|status(?: code)?)[ :_]*([45]\d\d)\b", re.IGNORECASE)
+_BARE_STATUS = pattern(r"^([45]\d\d)\b|\(([45]\d\d)\)")
 """As pi and our own engine write it."""
-_SERVICE = re.compile(r"^(?:LLM )?(?:provider|API|no API key)\b", re.IGNORECASE)
+_SERVICE = pattern(r"^(?:LLM )?(?:provider|API|no API key)\b", re.IGNORECASE)
 _PHRASES: tuple[tuple[str, ProviderFault, bool], ...] = (
     ("rate limit", "rate_limit", True),
     ("overloaded", "overloaded", True),

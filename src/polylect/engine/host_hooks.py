@@ -31,6 +31,7 @@ from polylect.vocab.hooks import (
 )
 from polylect.vocab.ports import ToolReturn
 from polylect.vocab.tool_names import names_of
+from polylect.wire.lazy_regex import pattern
 
 DEADLINE = 60.0
 END_BOUND = 1.0
@@ -44,7 +45,7 @@ MOMENTS = (
     *get_args(ObservedEvent),
 )
 _MOST_NAMED = 200
-_ANYTHING = re.compile(".*", re.DOTALL)
+_ANYTHING = pattern(".*", re.DOTALL)
 
 
 class Callbacks(Struct, frozen=True):

@@ -68,7 +68,7 @@ def test_a_module_from_the_pack_looks_like_any_other(made: Path) -> None:
     program = """
 import inspect
 module = polylect.engine.engine
-print(module.__file__, module.__spec__.has_location, module.__cached__.endswith('.pyc'), polylect.engine.__path__)
+print(module.__file__, module.__spec__.has_location, module.__cached__.endswith('.pack'), polylect.engine.__path__)
 print(inspect.getsource(module.Engine)[:12], module.Engine.handle.__code__.co_filename == module.__file__)
 """
     engine = made / "polylect" / "engine"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 LAZY_MODULES = frozenset(
     {"ssl", "asyncio.sslproto", "asyncio.staggered", "inspect", "linecache", "textwrap"}
     | {"locale", "platform", "base64", "copy", "msgspec.inspect", "msgspec.toml", "msgspec.yaml", "httptools"}
+    | {"polylect.engine.commands.queries", "polylect.engine.context.attachments"}  # imported as modules, for this
 )
 _REQUIRED = {"ssl": "_ssl"}
 """A Python may be built without these; then the import has to fail as it always does."""

@@ -24,9 +24,10 @@ from polylect.vocab.errors import PolylectError, SessionError
 from polylect.vocab.events import Event, Failed
 from polylect.vocab.hooks import PreparedPrompt
 from polylect.vocab.modes import MODE_WORDS
+from polylect.wire.lazy_regex import pattern
 
 Emit = Callable[[Event], None]
-_COMMAND = re.compile(r"/([\w:.-]+)(?:\s+(.*))?", re.DOTALL)
+_COMMAND = pattern(r"/([\w:.-]+)(?:\s+(.*))?", re.DOTALL)
 
 
 def command_cards(context: CommandContext) -> list[CommandCard]:

@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 from polylect.vocab.content import Outcome, Stop, Usage
 from polylect.vocab.errors import StartError
 from polylect.vocab.ports import ProviderFault
+from polylect.wire.lazy_regex import pattern
 
 Split = Literal["none", "word", "line", "char"]
 """How a text is cut into chunks."""
@@ -287,7 +288,7 @@ def _convert(value: Any, kind: type[Shape], where: str) -> Shape:
         raise ValueError(f"{where}: {_explain(str(error))}") from None
 
 
-_UNKNOWN = re.compile(r"Object contains unknown field `(.*?)`")
+_UNKNOWN = pattern(r"Object contains unknown field `(.*?)`")
 _KEYS = sorted(
     {
         name

@@ -12,9 +12,10 @@ from msgspec import Struct
 from polylect.providers.scripted.parse import Pattern, Reply, ResultPattern, Script, When, listed
 from polylect.vocab.content import Document, Message, Text, Thinking, ToolCall, ToolResult
 from polylect.vocab.ports import ModelRequest
+from polylect.wire import lazy_regex
 
-_HOLE = re.compile(r"\{\{([\w.]+)\}\}|\{([\w.]+)\}")
-_NAMES = re.compile(r"(prompt|result|tool|outcome|turn|step|calls|i|(match|args)\.\w+)\Z")
+_HOLE = lazy_regex.pattern(r"\{\{([\w.]+)\}\}|\{([\w.]+)\}")
+_NAMES = lazy_regex.pattern(r"(prompt|result|tool|outcome|turn|step|calls|i|(match|args)\.\w+)\Z")
 
 
 class FinishedCall(Struct, frozen=True):
