@@ -104,12 +104,52 @@ def test_a_fork_goes_on_from_the_conversation_of_another(place: Place, start: St
     assert titles == {session, fork}
 
 
+@pytest.mark.parametrize("how", ["load", "resume", "fork"])
+@pytest.mark.parametrize(("mode", "flags", "expected"), [
+    ("plan", (), "plan"),
+    ("force", (), "default"),
+    ("auto_edit", ("--approval-mode", "plan"), "plan"),
+])  # fmt: skip
+def test_a_session_keeps_its_mode(
+    place: Place, start: Start, how: str, mode: str, flags: tuple[str, ...], expected: str
+) -> None:
+    """A mode in which nothing is asked has to be chosen again, and a flag is stronger."""
+    client = start()
+    client.initialize()
+    session = client.open(place.workspace)
+    client.prompt(1, session)
+    client.answer(1)
+    client.call(2, "session/set_mode", sessionId=session, modeId=mode)
+    assert client.agent.finish()[1] == 0
+    client = start(WRITES, *flags)
+    client.initialize()
+    where = {"sessionId": session, "cwd": str(place.workspace), "mcpServers": []}
+    result = client.call(3, f"session/{how}", **where)["result"]
+    assert result["modes"]["currentModeId"] == expected
+    assert result["configOptions"][0]["currentValue"] == expected
+
+
+def test_a_session_without_a_prompt_is_not_kept_and_that_is_said(place: Place, start: Start) -> None:
+    client = start()
+    client.initialize()
+    session = client.open(place.workspace)
+    assert client.agent.finish()[1] == 0
+    client = start()
+    client.initialize()
+    for how in ("load", "resume", "fork"):
+        error = client.call(how, f"session/{how}", sessionId=session, cwd=str(place.workspace), mcpServers=[])["error"]
+        assert (error["code"], error["data"]["sessionId"]) == (-32002, session)
+        assert error["message"].endswith("A session without a prompt is not kept: begin another one with session/new")
+    assert client.call(1, "session/list")["result"]["sessions"] == []
+
+
 def test_without_a_key_a_session_is_refused_with_what_to_do(place: Place, start: Start) -> None:
     """Requirements 26 and 51: no key is -32000, and there is a way to log in."""
     client = start("", env={"POLYLECT_PROVIDER": ""})
     assert [one["id"] for one in client.initialize()["authMethods"]] == ["api-key"]
     error = client.call(1, "session/new", cwd=str(place.workspace), mcpServers=[])["error"]
     assert (error["code"], "ANTHROPIC_API_KEY" in error["message"]) == (-32000, True)
+    assert [one["id"] for one in error["data"]["authMethods"]] == ["api-key"]
     assert client.call(2, "authenticate", methodId="api-key")["error"]["code"] == -32000
     place.run("login", "anthropic", given=b"sk-ant-0123456789\n")
     assert client.call(3, "authenticate", methodId="api-key")["result"] == {}

@@ -23,6 +23,8 @@ class Settings(Struct, frozen=True):
     workspace: str
     model: str = ""
     mode: Mode = "default"
+    keep_mode: bool = False
+    """Whether a session that is gone on with has the mode that it had, but for `force`; clients of ACP expect that."""
     thinking: int = 0
     effort: str = ""
     image_input: Literal["supported", "unsupported", "unknown"] = "unknown"

@@ -147,6 +147,8 @@ class Assembly:
         changes = {"thinking": values.get("thinking_level"), "name": values.get("name"), "agents": values.get("agents")}
         if values["restore"] and engine.agent.session.settings:
             engine.sessions.restore()
+        if values["restore_mode"]:
+            changes["mode"] = _stored_mode(engine)
         if settings := {name: value for name, value in changes.items() if value}:
             engine.handle(Configure(settings))
 
@@ -158,6 +160,12 @@ class Assembly:
 
             for server in servers_from(servers, self._start.env):
                 engine.handle(AddServer(server))
+
+
+def _stored_mode(engine: Engine) -> str:
+    """The mode that the session had. Nothing is asked in `force`, so a person has to choose that again."""
+    mode = engine.agent.session.settings.get("mode")
+    return mode if mode in MODES and mode != "force" else ""
 
 
 def _open_spans(start: Start) -> "Spans | None":

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from polylect.app.serving.open_provider import keys
 from polylect.app.startup import secrets
+from polylect.app.startup.start import dialect_start
 from polylect.system.tasks import TaskSet
 from polylect.vocab.answers import SessionOpened
 from polylect.vocab.commands import AddServer, CloseSession, Command, OpenSession, Prompt
@@ -222,6 +223,8 @@ def _options(start: "Start", opening: OpenSession) -> dict[str, object]:
     options = {name: value for name, value in start.options.items() if name not in _OF_THE_FIRST}
     workspace = str(start.values.get("workspace") or "")
     options["workspace"] = opening.cwd or workspace
+    if (wire := dialect_start(start.values)) and not wire.FIRST_SESSION:
+        options["keep_mode"] = True
     if opening.cwd and opening.cwd != workspace:
         options.pop("trust_workspace", None)
         options.pop("folders", None)

@@ -272,6 +272,8 @@ def resolve_settings(options: config.Values, env: dict[str, str], notes: list[st
         _check_choice(values, name, choices)
     values["mode"] = _mode(values)
     values["restore"] = not (options.get("model") or options.get("provider"))  # else a session has its own model
+    names_mode = options.get("approval_mode") or options.get("force")
+    values["restore_mode"] = bool(values.get("keep_mode") and not names_mode)
     prompts = [str(values.get("system_prompt") or ""), *config.texts(values, "append_system_prompt")]
     values["system_prompt"] = "\n\n".join(filter(None, prompts))
     _check_rights(values)

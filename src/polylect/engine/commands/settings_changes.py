@@ -168,7 +168,8 @@ class SettingsChanges:
 
     def _remember(self, changes: dict[str, Any], settings: Settings, provider: str) -> None:
         session = self._agent.session
-        changed = {key: changes[key] for key in _STORED if changes.get(key) is not None}
+        stored = (*_STORED, "mode") if settings.keep_mode else _STORED
+        changed = {key: changes[key] for key in stored if changes.get(key) is not None}
         if "model" in changed:
             changed["model"] = f"{provider}/{settings.model}"
         if changed := {key: value for key, value in changed.items() if session.settings.get(key) != value}:

@@ -9,11 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from polylect.dialects import line_limit
 from polylect.dialects.acp.engine.client import Client
 from polylect.dialects.acp.engine.tool_calls import DelayedOutput
-from polylect.dialects.acp.versions import CANCELLED, MAX_FRAME
+from polylect.dialects.acp.frames.client import AuthMethod
+from polylect.dialects.acp.versions import AUTH_REQUIRED, CANCELLED, MAX_FRAME
 from polylect.dialects.base import Env
 from polylect.vocab.commands import Command
 from polylect.vocab.events import Reply
@@ -49,6 +51,9 @@ class ClientRequest:
             self._connection.out.append(_message({"id": self.id}, "result", result))
 
     def fail(self, error: Error) -> None:
+        """Answer with an error. One that asks for a login repeats the ways to log in, as kimi does."""
+        if error.code == AUTH_REQUIRED and isinstance(error.data, dict):
+            error = replace(error, data={**error.data, "authMethods": self._connection.auth_methods})
         if self.close():
             self._connection.out.append(_message({"id": self.id}, "error", error))
 
@@ -65,6 +70,8 @@ class Connection:
         self.out: list[bytes] = []
         """Lines for the client."""
         self.client = Client()
+        self.auth_methods: tuple[AuthMethod, ...] = ()
+        """The ways to log in that the client was offered."""
         self.delayed = DelayedOutput(env.now)
         self._open: dict[Id, ClientRequest] = {}
         """Requests of the client, by id. Of two with the same id, the last one."""

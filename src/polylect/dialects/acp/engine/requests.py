@@ -127,6 +127,7 @@ class Requests:
         self._connection.client = client = read_client(fields)
         self._initialized = True
         methods = tuple(method for method in self._auth if method.type is UNSET or client.login)
+        self._connection.auth_methods = methods
         capabilities = shapes.AgentCapabilities(
             load_session=True,
             prompt_capabilities=shapes.PromptCapabilities(image=True, embedded_context=True),
@@ -443,7 +444,8 @@ def _not_opened(failure: Failure, target: str) -> Error:
     error = error_of(failure)
     if error.code != NOT_FOUND:
         return error
-    return Error(NOT_FOUND, error.message, {"sessionId": target[:_LONGEST_ID], **error.data})
+    why = f"{error.message}. A session without a prompt is not kept: begin another one with session/new"
+    return Error(NOT_FOUND, why, {"sessionId": target[:_LONGEST_ID], **error.data})
 
 
 _HANDLERS: dict[str, tuple[type[Shape] | None, Callable[[Requests, ClientRequest, Any], list[c.Command]]]] = {
