@@ -5,7 +5,7 @@ Every event gets the next number of its session and is written as it is. A line 
 """
 
 from collections import defaultdict
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -23,11 +23,18 @@ from polylect.vocab.events import Event, Failed, Ready, Reply, SettingChanged, T
 from polylect.vocab.json_words import misfit
 from polylect.wire import jsonl
 
-_encode = msgspec.json.Encoder().encode
-_SEQ, _TEXT = b'{"seq":', b',"type":"text_delta","text":'
 _BY_QUERY = 'The query "messages" has the whole conversation'
 _LONG_DELTA = MAX_FRAME // 16
 """Characters of one delta. A longer one is written as several; escaped, a character has up to twelve bytes."""
+
+
+class _TextLine(msgspec.Struct, omit_defaults=True, gc=False):
+    """The line of a `TextDelta` in its plain case."""
+
+    seq: int
+    type: Literal["text_delta"]
+    text: str
+    turn: str = ""
 
 
 class EngineSide(LineCodec[Command]):
@@ -46,11 +53,8 @@ class EngineSide(LineCodec[Command]):
         self._logs: defaultdict[str, EventLog] = defaultdict(EventLog)
         self._main = self._logs[""]
         self._out: list[bytes] = []
-        self._texts: list[bytes] = []
+        self._texts: list[_TextLine] = []
         """Lines of `_main` that follow `_out` and are in no log yet: see `_send_text`."""
-        self._turn = ""
-        self._tail = b"}\n"
-        """The end of the line of a text of the turn `_turn`."""
         self._unknown: dict[str, UnknownCommand] = {}
         """Commands of unknown types that wait for their reply, by ref."""
         self._closing: dict[str, CloseSession] = {}
@@ -105,16 +109,13 @@ class EngineSide(LineCodec[Command]):
         text, log = event.text, self._main
         if event.session or event.agent or event.unknown_fields or len(text) > _LONG_DELTA:
             return self._send_delta(event)
-        if event.turn is not self._turn:
-            self._turn, self._tail = event.turn, _tail(event.turn)
         log.last += 1
-        quoted = _encode(text) if text.isascii() else jsonl.dump(text)[:-1]
-        self._texts.append(b"".join((_SEQ, _encode(log.last), _TEXT, quoted, self._tail)))
+        self._texts.append(_TextLine(log.last, "text_delta", text, event.turn))
 
     def _flush_texts(self) -> None:
         """Log texts and put them in line for sending. Comes before anything else is logged or sent."""
         if texts := self._texts:
-            lines = b"".join(texts)
+            lines = jsonl.dump_lines(texts)
             self._main.append(lines, len(texts))
             self._out.append(lines)
             texts.clear()
@@ -205,10 +206,6 @@ class EngineSide(LineCodec[Command]):
             return Failure("not_kept", f"{why} for those. {_BY_QUERY}", "host")
         self._out += lines
         return None
-
-
-def _tail(turn: str) -> bytes:
-    return (b',"turn":' + jsonl.dump(turn)[:-1] if turn else b"") + b"}\n"
 
 
 def _wire_command(fields: dict[str, Any], kind: type[WireCommand]) -> WireCommand:
