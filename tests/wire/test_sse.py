@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polylect.wire.sse import Parser
+from polylect.wire.sse import Event, EventParser, Parser
 
 
 def read(*pieces: bytes) -> list[bytes]:
@@ -71,3 +71,38 @@ def test_any_chunking_and_any_line_end_gives_the_same_events(cuts: list[int], ne
 @given(st.lists(st.binary()))
 def test_garbage_never_raises(pieces: list[bytes]) -> None:
     read(*pieces)
+
+
+# Events with all their fields.
+
+
+def read_events(*pieces: bytes) -> list[Event]:
+    parser = EventParser()
+    return [event for piece in pieces for event in parser.feed(piece)] + parser.end()
+
+
+def test_an_event_has_its_name_id_and_time() -> None:
+    assert read_events(b"event: endpoint\ndata: /post\n\n", b"id: 7\nretry: 250\ndata: a\nda", b"ta: b\n\n") == [
+        Event(b"/post", "endpoint"),
+        Event(b"a\nb", id="7", retry=250),
+    ]
+
+
+def test_an_event_without_data_still_has_its_id_and_time() -> None:
+    assert read_events(b"id: 1\ndata:\n\n: comment\n\nretry: 5\n\nid\n\n\n\nother: x\n\n") == [
+        Event(id="1"),
+        Event(retry=5),
+        Event(id=""),
+    ]
+
+
+def test_ids_and_times_that_are_none_are_ignored() -> None:
+    assert read_events(b"id: a\0b\nretry: soon\ndata: x\n\nretry: 99999999999\ndata: y\n\n") == [
+        Event(b"x"),
+        Event(b"y"),
+    ]
+
+
+def test_an_event_of_too_many_lines_is_refused() -> None:
+    with pytest.raises(ValueError, match="more than 100000 lines"):
+        read_events(b"data:\n" * 100_002 + b"\n")

@@ -42,7 +42,10 @@ class Route(Struct, frozen=True):
 
 
 class Answer:
-    """A response whose headers have come. Iterating gives its body in pieces. Always close it."""
+    """A response whose headers have come. Iterating gives its body in pieces. Always close it.
+
+    As a context manager it is closed at the end of the block, and its connection dropped if that raises.
+    """
 
     def __init__(self, client: "Client", route: Route, connection: Connection, idle_timeout: float) -> None:
         self.status = connection.response.status
@@ -51,6 +54,7 @@ class Answer:
         self._route = route
         self._connection = connection
         self._idle_timeout = idle_timeout
+        self._closed = False
         coding = self.headers.get("content-encoding", "identity").strip().lower()
         self._unpacker = Unpacker(coding) if coding != "identity" else None
 
@@ -85,8 +89,17 @@ class Answer:
             pass
         return body[:limit]
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *raised: object) -> None:
+        self.close(finished=kind is None)
+
     def close(self, *, finished: bool = False) -> None:
         """Drop the connection, or keep it for the next request if nothing more is wanted of the body."""
+        if self._closed:
+            return
+        self._closed = True
         self._client.take_back(self._route, self._connection, finished=finished)
 
 
@@ -268,12 +281,15 @@ def _headers(place: Url, proxy: Url | None, headers: Mapping[str, str]) -> dict[
 
 
 def _proxy_login(proxy: Url) -> dict[str, str]:
-    if not proxy.user:
-        return {}
-    from binascii import b2a_base64
-    from urllib.parse import unquote  # 4 ms, and few proxies want a password
+    return {"proxy-authorization": basic_login(proxy.user)} if proxy.user else {}
 
-    return {"proxy-authorization": "Basic " + b2a_base64(unquote(proxy.user).encode(), newline=False).decode()}
+
+def basic_login(user: str) -> str:
+    """The value of an authorization header for `name:password`, as an address has it."""
+    from binascii import b2a_base64
+    from urllib.parse import unquote  # 4 ms, and few addresses have a password
+
+    return "Basic " + b2a_base64(unquote(user).encode(), newline=False).decode()
 
 
 def _cannot_connect(place: str, error: OSError) -> HttpError:

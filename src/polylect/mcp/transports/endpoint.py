@@ -1,0 +1,92 @@
+"""Requests to one MCP server over HTTP: the headers of its settings, redirects, and errors worded for people.
+
+Both HTTP transports use it. The address and the headers of a server may hold keys. They are sent to the origin of its
+address only, and appear in no text.
+"""
+
+from collections.abc import Mapping
+
+from polylect.http.client import Answer, Client, basic_login
+from polylect.http.errors import HttpError
+from polylect.mcp.server_log import ServerLog
+from polylect.mcp.values import ServerFault, ServerSetup
+from polylect.vocab.content import Server
+from polylect.wire.http1 import parse_url
+
+_IDLE_TIMEOUT = 24 * 3600.0
+"""Seconds. A stream may be silent for long; every call has a time limit of its own."""
+_REDIRECTS = 5
+_FRAMING = frozenset(["connection", "content-length", "host", "transfer-encoding"])
+"""Headers that HTTP itself needs: settings do not replace them."""
+UNREACHABLE = frozenset(["connect", "connect_timeout"])
+"""Kinds of `HttpError` after which the server counts as gone."""
+
+
+class Endpoint:
+    """The address of a server and how it is asked."""
+
+    def __init__(self, server: Server, setup: ServerSetup, log: ServerLog) -> None:
+        self.url = server.url
+        self._server = server
+        self._log = log
+        self._client = Client(setup.env, idle_timeout=_IDLE_TIMEOUT)
+        self._headers = {name.lower(): value for name, value in server.headers.items()}
+        for name in _FRAMING & self._headers.keys():
+            del self._headers[name]
+
+    def check(self) -> None:
+        """Raises ServerFault if the address is none. The text does not repeat it."""
+        if not self.url:
+            raise ServerFault(f"the transport {self._server.transport} needs a url")
+        try:
+            url = parse_url(self.url)
+        except ValueError:
+            raise ServerFault("its url is not an http:// or https:// address") from None
+        if url.user and "authorization" not in self._headers:
+            self._headers["authorization"] = basic_login(url.user)
+
+    async def request(
+        self, method: str, headers: Mapping[str, str], body: bytes = b"", *, url: str = "", repeatable: bool = True
+    ) -> Answer:
+        """Send a request and wait for the head of its answer. Raises HttpError."""
+        return await self._client.request(
+            method,
+            url or self.url,
+            {**self._headers, **headers},
+            body,
+            redirects=_REDIRECTS,
+            repeatable=repeatable,
+        )
+
+    def refusal(self, answer: Answer) -> str:
+        """Why an answer whose status is not one of success is of no use."""
+        from http import HTTPStatus  # 3 ms, and few requests are refused
+
+        status = answer.status
+        phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else ""
+        self._log.http_error(status, phrase)
+        text = f"HTTP {status} {phrase}".strip()
+        if 300 <= status < 400:
+            return f"{text}: the server is elsewhere: change its url{_origin(answer.headers.get('location', ''))}"
+        return text
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def explain(error: HttpError) -> str:
+    """A request without an answer, in words for people."""
+    return f"the server cannot be reached: {error}" if error.kind in UNREACHABLE else str(error)
+
+
+def media_type(answer: Answer) -> str:
+    return answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _origin(location: str) -> str:
+    """Where a redirect leads to, without path and query: they may hold a key."""
+    try:
+        url = parse_url(location)
+    except ValueError:
+        return ""
+    return f" to one that begins with {url.scheme}://{url.authority}/"
