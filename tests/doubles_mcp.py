@@ -25,7 +25,7 @@ from polylect.vocab.events import Ask, Event, ServerChanged
 from polylect.vocab.ports import Processes, Tool, ToolReturn, Worker
 
 FOLDER = Path(__file__).parent / "mcp_servers"
-PLAIN = str(FOLDER / "plain.py")
+RECORDING = (str(FOLDER / "plain.py"), str(FOLDER / "hostile.py"))
 
 
 class CallContext:
@@ -71,18 +71,17 @@ class _RecordedServers(Servers):
         self.records = tempfile.TemporaryDirectory(prefix="mcp-lines-")
 
     def add(self, server: Server) -> None:
-        if server.args[:1] == (PLAIN,):
+        if server.args and server.args[0] in RECORDING:
             server = replace(server, env={**server.env, "RECORD": self.records.name})
         super().add(server)
 
     def check_records(self) -> None:
         """Raises if a line that the client wrote is not as the schema of its revision says."""
-        with self.records as folder:
-            for path in sorted(Path(folder).iterdir()):
-                wire = Wire()
-                for line in path.read_text("utf-8").splitlines():
-                    side, message = json.loads(line)
-                    (wire.check if side == "client" else wire.note)(message, side)
+        for path in sorted(Path(self.records.name).iterdir()):
+            wire = Wire()
+            for line in path.read_text("utf-8").splitlines():
+                side, message = json.loads(line)
+                (wire.check if side == "client" else wire.note)(message, side)
 
 
 class Stage:
@@ -126,12 +125,13 @@ class Stage:
 def on_stage(workspace: Path, work: Callable[[Stage], Awaitable[None]], **options: Any) -> None:
     async def main() -> None:
         stage = Stage(workspace, **options)
-        try:
-            await asyncio.wait_for(work(stage), 2 * PATIENCE)
-        finally:
-            await stage.servers.close()
-            await stage.custody.close()
-        stage.servers.check_records()
+        with stage.servers.records:
+            try:
+                await asyncio.wait_for(work(stage), 2 * PATIENCE)
+            finally:
+                await stage.servers.close()
+                await stage.custody.close()
+            stage.servers.check_records()
 
     asyncio.run(main())
 

@@ -151,7 +151,7 @@ class Pictures(Works):
     """Its results have as many pictures of 6 MB of base64 as it is told."""
 
     def tools_call(self, message: dict[str, Any]) -> Any:
-        picture = {"type": "image", "data": "A" * 6_000_000, "mimeType": "image/png"}
+        picture = {"type": "image", "data": "iVBORw0KGgoA" * 500_000, "mimeType": "image/png"}
         return {"content": [picture] * int(self.argument)}
 
 

@@ -1,8 +1,8 @@
 """Turns results of MCP servers into what the model and the host get: text, images and metadata.
 
-Vendors refuse a whole request because of one wrong image, so only images of four types, of limited size and number and
-with valid base64 are passed on. For everything else the model gets a line of text that names it. The SDK's objects are
-read by their attributes, so that this module does not import the SDK. Called by `ServerSupervisor`.
+Vendors refuse a whole request because of one wrong image, so only images of four types, told by their first bytes, of
+limited size and number are passed on. For everything else the model gets a line of text that names it. The SDK's
+objects are read by their attributes, so that this module does not import the SDK. Called by `ServerSupervisor`.
 """
 
 import base64
@@ -15,6 +15,7 @@ import msgspec
 from polylect.vocab.content import Block, Image, Text
 from polylect.vocab.ports import ToolContext, ToolReturn
 from polylect.wire.cut_text import cut_middle
+from polylect.wire.image_type import image_type
 
 MOST = 50_000
 """Characters of one answer that the model is shown."""
@@ -97,10 +98,12 @@ def _picture(media_type: str, data: str, name: str, room: int) -> Text | Image:
     if size > room:
         return Text(f"[{name}: {media_type}, {size} bytes, left out: too many images in one answer]")
     try:
-        normalised = base64.b64encode(base64.b64decode(data, validate=True)).decode()
+        decoded = base64.b64decode(data, validate=True)
     except binascii.Error:
+        decoded = b""
+    if not (real_type := image_type(decoded)):
         return Text(f"[{name}: {media_type}, broken]")
-    return Image(media_type, normalised)
+    return Image(real_type, base64.b64encode(decoded).decode())
 
 
 def _decoded_size(data: str) -> int:

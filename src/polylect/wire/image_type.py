@@ -1,7 +1,7 @@
 """The kind of a picture, by its first bytes.
 
-Files lie about their endings, and vendors refuse a picture whose media type is wrong. Read, attached files and tools
-of hosts use it.
+Files lie about their endings, and vendors refuse a picture whose media type is wrong. Read, attached files, tools
+of hosts and MCP servers use it.
 """
 
 _MARKS = {
