@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from dialects.omp.host_talk import (
+    IDLE,
     READY,
     START,
     STEP,
@@ -395,6 +396,55 @@ def test_a_call_that_omp_was_told_not_to_make_is_denied() -> None:
     assert talk.sent[-1]["value"] == "Deny"
     [heard] = talk.hear(execution("end", isError=True, result=shown("Tool call denied by user: bash")))
     assert heard == ToolFinished("c1", "bash", "Tool call denied by user: bash", "denied", **T)
+
+
+STARTED = execution("start", args={"command": "ls"})
+
+
+def asking_late() -> Talk:
+    """omp 18.3, in whose turn a call was made: it says that a call starts, and then asks for it."""
+    talk = Talk("18", ready=False)
+    talk.hear({**READY, "supportedProtocolVersions": [1, 2]})
+    talk.state(IDLE)
+    talk.say(Prompt("t1", "hi"))
+    talk.hear(START, STEP, *user("hi"), *said(reply(call("c1", "bash", command="ls"), stop="toolUse")))
+    return talk
+
+
+def test_a_start_that_omp_reports_before_it_asks_follows_the_answer() -> None:
+    talk = asking_late()
+    [ask] = talk.hear(STARTED, APPROVAL)
+    assert isinstance(ask, Ask)
+    assert (ask.call, talk.side.due()) == ("c1", None)
+    assert talk.say(Answer("d1", "allow")) == [AskClosed("d1", "allowed", **T), ToolStarted("c1", "bash", **T)]
+
+
+def test_a_denied_call_whose_start_omp_reported_has_not_started() -> None:
+    talk = asking_late()
+    talk.hear(STARTED, APPROVAL)
+    assert talk.say(Answer("d1", "deny")) == [AskClosed("d1", "denied", **T)]
+    [finished] = talk.hear(execution("end", isError=True, result=shown("denied")))
+    assert finished == ToolFinished("c1", "bash", "denied", "denied", **T)
+
+
+def test_a_start_for_which_omp_does_not_ask_is_held_for_a_moment_only() -> None:
+    talk = asking_late()
+    assert talk.hear(STARTED) == []
+    assert talk.side.due() == 100
+    talk.now = 99
+    assert (talk.side.wake(), talk.side.due()) == ([], 1)
+    talk.now = 100
+    assert talk.side.wake() == [ToolStarted("c1", "bash", **T)]
+    assert talk.side.due() is None
+
+
+def test_a_start_for_which_omp_does_not_ask_comes_before_the_result_at_the_latest() -> None:
+    talk = asking_late()
+    assert talk.hear(STARTED, execution("end", result=shown("a"))) == [
+        ToolStarted("c1", "bash", **T),
+        ToolFinished("c1", "bash", "a", **T),
+    ]
+    assert talk.side.due() is None
 
 
 @pytest.mark.parametrize(

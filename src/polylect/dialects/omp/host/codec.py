@@ -76,6 +76,12 @@ class HostSide(HostCodec):
             self._ask_state()
         return events
 
+    def due(self) -> int | None:
+        return self._reader.dialogs.due()
+
+    def wake(self) -> list[e.Event]:
+        return self._complete(self._reader.dialogs.start_due())
+
     def _engine_gone(self) -> list[e.Event]:
         waiting = [e.TurnEnded("error", failure=ENGINE_GONE, turn=prompt.turn) for prompt in self._queue.drop()]
         return [*self._tracker.engine_gone(ENGINE_GONE), *waiting]
@@ -145,6 +151,7 @@ class HostSide(HostCodec):
         self._reader.needs_state = True
         versions = frame.get("supportedProtocolVersions")
         if isinstance(versions, list) and 2 in versions:  # then large frames come in pieces instead of shortened
+            self._reader.dialogs.may_follow_starts = True
             self._request(requests.NegotiateProtocol(protocol_version=2), PendingCommand())
             self._request(requests.SetSubagentSubscription(level="events"), PendingCommand())
             self._request(requests.SetAskDialog(enabled=True), PendingCommand())  # no release of omp knows it yet
@@ -182,6 +189,8 @@ class HostSide(HostCodec):
     def _follow(self, events: Iterable[e.Event]) -> Iterator[e.Event]:
         """Pass events on, and send the prompts whose time has come."""
         for event in events:
+            if isinstance(event, (e.ToolOutput, e.ToolFinished)):
+                yield from self._reader.dialogs.start(event.call)
             match event:
                 case e.Ready():
                     self._ready = True

@@ -31,6 +31,8 @@ How = Literal["allowed", "denied", "answered", "cancelled", "timeout"]
 _KINDS = (("always", "allow_always"), ("deny", "reject_once"), ("allow", "allow_once"), ("approve", "allow_once"))
 """What an option of a permission means, by a word in its label."""
 _APPROVAL = re.compile(r"Allow tool: (?P<tool>\S+)\n?(?:Origin: .*\n?)?(?:Reason: .*\n?)?(?P<details>(?s:.*))")
+_START_MS = 100
+"""How long a call may run by its engine's word until that counts; omp 18.3 asks right after it has said so."""
 _ELIDED = re.compile(r"\[…\d+ch elided…\]$")
 
 
@@ -57,6 +59,10 @@ class Dialogs:
         """Calls of this turn that were asked for."""
         self._held: dict[str, e.ToolStarted] = {}
         """Starts of calls that omp has reported before their ask was answered, by call."""
+        self.may_follow_starts = False
+        """Whether the engine may ask for a call after it has reported its start, as omp does since 18.3."""
+        self._unasked: dict[str, int] = {}
+        """When the start of a call that was not asked for stops to be held, by call."""
 
     def read(self, frame: Fields, turn: str, agent: str, calls: Iterable[e.ToolCalled] = ()) -> list[e.Event]:
         """The events of a request. `calls` are those that have not finished."""
@@ -113,12 +119,29 @@ class Dialogs:
         return [e.AskClosed(ask, how, reason, turn=closed.turn, agent=closed.agent), *starts]
 
     def holds(self, started: e.ToolStarted) -> bool:
-        """Whether this start has to wait for an answer, or never comes: omp reports it before it waits, also of a call
-        that is denied."""
-        if any(ask.call == started.call for ask in self.open.values()):
+        """Whether this start has to wait for an ask or its answer, or never comes: omp reports it before it waits, also
+        of a call that is denied."""
+        asked = any(ask.call == started.call for ask in self.open.values())
+        if not asked and self.may_follow_starts and started.call not in self._asked:
+            self._unasked[started.call] = self._now() + _START_MS
+        if asked or started.call in self._unasked:
             self._held[started.call] = started
             return True
         return started.call in self.denied
+
+    def due(self) -> int | None:
+        """Milliseconds until `start_due` has to be called; None if no start waits for an ask."""
+        return max(0, min(self._unasked.values()) - self._now()) if self._unasked else None
+
+    def start_due(self) -> list[e.Event]:
+        """The starts for which no ask has come in time."""
+        return [
+            event for call, until in list(self._unasked.items()) if until <= self._now() for event in self.start(call)
+        ]
+
+    def start(self, call: str) -> list[e.Event]:
+        """The start of this call, if it waits for an ask: none will come."""
+        return [self._held.pop(call)] if self._unasked.pop(call, None) is not None else []
 
     def overdue(self) -> list[e.Event]:
         """The engine has given these up by itself; it never says so."""
@@ -130,7 +153,7 @@ class Dialogs:
 
     def end_turn(self, turn: str) -> None:
         """Whatever the turn asked is closed with it."""
-        for calls in (self.denied, self._asked, self._held):
+        for calls in (self.denied, self._asked, self._held, self._unasked):
             calls.clear()
         for ask in [id for id, ask in self.open.items() if ask.turn == turn]:
             del self.open[ask]
@@ -140,6 +163,7 @@ class Dialogs:
     def _open_dialog(self, ask: e.Ask) -> e.Ask:
         self.open[ask.ask] = ask
         self._asked.add(ask.call)
+        self._unasked.pop(ask.call, None)
         if ask.timeout_ms:
             self._deadlines[ask.ask] = self._now() + ask.timeout_ms
         return ask
