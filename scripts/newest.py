@@ -92,7 +92,7 @@ def _why_not(name: str, version: str) -> str:
     PINS[name] = pinned._replace(version=version)
     try:
         installed(name)
-        if not pinned.whole or not name.startswith(("omp", "pi")):
+        if not name.startswith(("omp", "pi")):
             return ""
         done = subprocess.run(
             [*program(name), "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False

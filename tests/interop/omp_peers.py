@@ -37,7 +37,7 @@ def peer(version: str) -> Peer:
     """Installed once, outside the tree."""
     if version.startswith("pi"):
         return Peer("pi", program(version))
-    return Peer(version, (*program(f"omp {version}"), "--no-title"))
+    return Peer(version.partition(".")[0], (*program(f"omp {version}"), "--no-title"))
 
 
 # The model.
@@ -164,13 +164,14 @@ class Driven:
         raise AssertionError(f"the engine is gone: {self.link.death()}")
 
     async def turn(self, text: str) -> list[Event]:
-        """All that is said from here to the end of this turn."""
+        """All that is said from here to the end of this turn, less other turns: omp 18.3 runs a command on in the
+        background when it is steered, and begins a turn of its own when the command has ended."""
         self.heard.clear()
         turn = f"t{next(self._numbers)}"
         accepted = await self.send(Prompt(turn, text))
         assert accepted.failure is None
         await self.until(TurnEnded, turn=turn)
-        return list(self.heard)
+        return [event for event in self.heard if event.turn in ("", turn)]
 
 
 @asynccontextmanager

@@ -3,6 +3,8 @@
 import json
 from collections.abc import Iterator
 
+from bench.peers import program
+
 from engine_process import Engine, Place
 from interop.omp_clients import ENGINE, MODEL, Json, Package
 from machine import PATIENCE
@@ -61,7 +63,7 @@ def omp(package: Package, place: Place, url: str) -> Wire:
     }
     (agent / "models.yml").write_text(json.dumps({"providers": {"mock": mock}}))
     (agent / "config.yml").write_text("retry:\n  baseDelayMs: 10\n")
-    argv = [str(package.runtime), str(package.folder / "src/cli.ts"), "--mode", "rpc", "--model", f"mock/{MODEL}"]
+    argv = [*program(package.name), "--mode", "rpc", "--model", f"mock/{MODEL}"]
     env = {"PATH": package.path, "PI_OFFLINE": "1", "PI_CODING_AGENT_DIR": str(agent)}
     return started([*argv, "--no-title"], place, env, "bash")
 

@@ -105,8 +105,9 @@ class Engine(NamedTuple):
     def unsaid(self) -> tuple[str, ...]:
         """What its wire cannot say, as the dialect itself lists it."""
         known = KNOWN[self.name]
-        version = self.version or known.version or plug.load("dialects", known.dialect).DIALECT.versions[0]
-        listed: tuple[str, ...] = import_module(f"dialects.{known.dialect}.unsaid").UNSAID[version.split()[0]]
+        version = omp_peers.peer(self.version).version if self._omp else self.version or known.version
+        version = version or plug.load("dialects", known.dialect).DIALECT.versions[0]
+        listed: tuple[str, ...] = import_module(f"dialects.{known.dialect}.unsaid").UNSAID[version]
         return listed
 
 
@@ -122,9 +123,12 @@ ENGINES: dict[str, Engine | AcpAgent] = {
     "claude": Engine("claude"),
     "omp 13": Engine("omp", "13"),
     "omp 18": Engine("omp", "18"),
+    "omp 18.3": Engine("omp", "18.3"),
+    "omp 18.3, asking": Engine("omp", "18.3", ("--approval-mode", "always-ask")),
     "omp 18, asking": Engine("omp", "18", ("--approval-mode", "always-ask")),
     "pi": Engine("pi", "pi"),
     "pi 0.87": Engine("pi", "pi 0.87"),
+    "pi 1.5": Engine("pi", "pi 1.5"),
     "aionrs": Engine("aionrs"),
     "wayland-core": Engine("wayland-core"),
     **AGENTS,

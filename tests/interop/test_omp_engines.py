@@ -17,6 +17,7 @@ from interop.claude_model import text, use
 from interop.omp_peers import Driven, Model, Peer, driven, of
 from interop.script_engines import Engine
 from machine import PATIENCE
+from polylect.host import Agent
 from polylect.vocab.answers import ModelCard, SessionOpened, ShellResult, State, Stats
 from polylect.vocab.commands import Answer, Cancel, Compact, Configure, OpenSession, Prompt, Query, RunShell, Steer
 from polylect.vocab.content import Text
@@ -48,7 +49,7 @@ from polylect.vocab.events import (
 )
 
 pytestmark = pytest.mark.interop
-ENGINES = ("13", "18", "pi", "pi 0.87")
+ENGINES = ("13", "18", "18.3", "pi", "pi 0.87", "pi 1.5")
 COMMAND = """
 export default function (pi) {
   pi.registerCommand("sure", {
@@ -304,16 +305,27 @@ def test_an_engine_that_is_killed_ends_its_turn(peer: Peer, model: Model, tmp_pa
     asyncio.run(asyncio.wait_for(conversation(), 2 * PATIENCE))
 
 
-def test_omp_18_tells_what_its_sub_agents_do(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["18", "18.3"])
+def test_omp_18_tells_what_its_sub_agents_do(version: str, tmp_path: Path) -> None:
     task = use("call_1", "task", agent="task", context="c", tasks=[{"id": "One", "description": "d", "task": "DIG"}])
     dig = [[use("call_2", "bash", command="echo dug")], [use("call_3", "yield", result={"data": "ok"}, data="ok")]]
 
     async def conversation() -> list[Event]:
         async with (
             ScriptedModel({"DELEGATE": [[task], [text("Done.")]], "DIG": dig}) as model,
-            Engine("omp", "18").connect(model, tmp_path) as agent,
+            Engine("omp", version).connect(model, tmp_path) as agent,
         ):
-            return [event async for event in agent.prompt("DELEGATE")]
+            events = asyncio.create_task(until_an_agent_ended(agent))
+            await agent.ask("DELEGATE")  # 18.3 ends the turn before the sub-agent
+            return await events
+
+    async def until_an_agent_ended(agent: Agent) -> list[Event]:
+        events: list[Event] = []
+        async for event in agent.events():
+            events.append(event)
+            if isinstance(event, AgentEnded):
+                break
+        return events
 
     events = asyncio.run(asyncio.wait_for(conversation(), 2 * PATIENCE))
     [started], [ended] = of(events, AgentStarted), of(events, AgentEnded)

@@ -337,7 +337,7 @@ def go_on(wire: Wire, service: Service) -> str:
     return service.requests[-1].body.decode()
 
 
-@pytest.mark.parametrize("version", ["omp 13", "omp 18"])
+@pytest.mark.parametrize("version", ["omp 13", "omp 18", "omp 18.3"])
 def test_a_session_of_polylect_goes_on_in_omp(
     version: str, theirs: Wire, ours: Wire, service: Service, place: Place, tmp_path: Path
 ) -> None:

@@ -52,9 +52,10 @@ class Difference(NamedTuple):
 
 
 JSON_STREAM = ("polylect json-stream", "polylect json-stream 0.1.0", "aionrs", "wayland-core")
-ASKING = "omp 18, asking"
-OMP = ("polylect omp", "polylect omp 13", "polylect pi", "omp 13", "omp 18", ASKING, "pi", "pi 0.87")
-UNASKED = ("omp 13", "omp 18", "pi", "pi 0.87")
+OMP_18 = ("omp 18", "omp 18.3")
+ASKING = ("omp 18, asking", "omp 18.3, asking")
+UNASKED = ("omp 13", *OMP_18, "pi", "pi 0.87", "pi 1.5")
+OMP = ("polylect omp", "polylect omp 13", "polylect pi", *UNASKED, *ASKING)
 CALLS = ("tool", "deny")
 IN_PLACE_OF_AN_ASK = "it has no approval, or is started without: what the model wants is done"
 CMD = "the argument of its tool is called cmd"
@@ -88,8 +89,8 @@ DIFFERENCES = [
     Difference(
         ("polylect claude", "claude"), ("settings",), "+SettingChanged", "each turn begins with all that is set"
     ),
-    Difference(("omp 18", ASKING), ("settings",), "+SettingChanged", "its commands are announced"),
-    Difference(("omp 13", "omp 18", ASKING), (), "+Display", "an extension of its own shows a widget"),
+    Difference((*OMP_18, *ASKING), ("settings",), "+SettingChanged", "its commands are announced"),
+    Difference(("omp 13", *OMP_18, *ASKING), (), "+Display", "an extension of its own shows a widget"),
     Difference(("aionrs",), CALLS, "-ToolCalled", CMD),
     Difference(("aionrs",), CALLS, "+ToolCalled", CMD),
     Difference(("aionrs",), ("resume",), "-TurnEnded", TOTALS),

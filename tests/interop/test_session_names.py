@@ -18,7 +18,7 @@ NAME = "Fix the login"
 SCRIPT: dict[str, list[Step]] = {word: [[text(f"You said {word}.")]] for word in ("ONE", "TWO", "THREE")}
 
 
-@pytest.mark.parametrize("engine", ["claude", "omp 18", "pi", "pi 0.87"])
+@pytest.mark.parametrize("engine", ["claude", "omp 18", "omp 18.3", "pi", "pi 0.87", "pi 1.5"])
 def test_a_session_is_resumed_by_its_name(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with Model(SCRIPT) as model:

@@ -301,7 +301,7 @@ ENGINES: dict[str, EngineSpec] = {
             session_ids="own",
             latest=("--continue",),
             places=("~/.npm-global/bin", "~/.local/bin"),
-            install="npm install -g @mariozechner/pi-coding-agent",
+            install="npm install -g @earendil-works/pi-coding-agent",
             store=("PI_CODING_AGENT_DIR", "~/.pi/agent", "sessions"),
             start_errors=_OMP_TEXTS,
         ),

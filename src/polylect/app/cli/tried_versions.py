@@ -23,8 +23,8 @@ _ON_PATH = "tests/interop/test_json_stream_engines.py"
 _ACP = "tests/interop/test_acp_agents.py"
 TRIED: dict[str, tuple[Tried, ...]] = {
     "claude": (Tried("2.1.325", "2026-11-16", "tests/interop/test_claude_engine.py"),),
-    "omp": (Tried("13.19.0", "2026-11-16", _INTEROP), Tried("18.2.3", "2026-11-16", _INTEROP)),
-    "pi": (Tried("0.73.1", "2026-11-16", _INTEROP), Tried("0.87.1", "2026-11-16", _INTEROP)),
+    "omp": tuple(Tried(version, "2026-11-16", _INTEROP) for version in ("13.19.0", "18.2.3", "18.3.4")),
+    "pi": tuple(Tried(version, "2026-11-16", _INTEROP) for version in ("0.73.1", "0.87.1", "1.5.0")),
     "aionrs": (Tried("0.2.10", "2026-11-16", _ON_PATH),),
     "wayland-core": (Tried("0.13.4", "2026-11-16", _ON_PATH),),
     "claude-acp": (Tried("0.99.1", "2026-11-16", _ACP),),
