@@ -25,8 +25,8 @@ _INFO_FLAGS = ("config_path", "init_config", "list_sessions", "skills_path")
 _OWN_PROGRAMS = ("polylect", "__main__.py", *_PROTOCOLS)
 _OWN_WIRES = ("native", "jsonstream")
 """Dialects that the program speaks with its own flags."""
-_COMMANDS = ("chat", "demo", "doctor", "engines", "link", "login", "logout", "models", "run", "sessions")
-_OWN_HELP = ("chat", "run")
+_COMMANDS = ("chat", "demo", "doctor", "engines", "link", "login", "logout", "mcp", "models", "run", "sessions")
+_OWN_HELP = ("chat", "mcp", "run")
 _HELP = """\
 polylect: a coding agent for host programs
 
@@ -44,6 +44,7 @@ polylect: a coding agent for host programs
   polylect doctor [--online] [--json] [flags]
                                    what is configured, found and missing; --online also tries the keys
   polylect models [--json]         which models can be used now, and why others cannot
+  polylect mcp [...]               MCP servers: list, test, tools, call, add, remove; see docs/mcp.md
   polylect sessions [...]          what is kept: list, show, export, import, fork, repair, delete
   polylect login|logout [PROVIDER] store the key of a model's service for you alone, or remove it
   polylect link NAME FOLDER        stand in for aionrs, wayland-core, omp, pi or claude: makes FOLDER/NAME

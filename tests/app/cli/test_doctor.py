@@ -118,7 +118,7 @@ def test_every_configured_server_is_tried(tmp_path: Path) -> None:
     place.configure(SERVERS)
     done = place.run("doctor", "--json", "--provider", "scripted")
     assert findings(done)["mcp"] == [
-        ("ok", "good: 1 tool (stdio)"),
+        ("ok", "good: 1 tool, 20 tokens (stdio)"),
         ("bad", "dies: the server ended the connection (its last words on stderr: KeyError: 'no database')"),
         (
             "bad",

@@ -16,6 +16,7 @@ COMMANDS = {
     "doctor": "--online",
     "engines": "--json",
     "link": "wayland-core",
+    "mcp": "polylect mcp test NAME",
     "models": "--json",
     "run": "--session-id NAME",
     "sessions": "polylect sessions export ID --to md|html|json|omp|claude [FILE]",

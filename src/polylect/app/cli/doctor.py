@@ -1,8 +1,8 @@
 """`polylect doctor`: reports what is configured, what was found and what is missing, and what to do about it.
 
-Each function yields lines of the report for one subject. The start itself is tried out by `start_check.py`, keys by
-`online_check.py` (only with --online), the sandbox by `serving/sandbox_setup.py`. The exit code is 1 if anything is
-bad. No secret is printed.
+Each function yields lines of the report for one subject. The start itself is tried out by `serving/start_check.py`, MCP
+servers by `serving/server_probe.py`, keys by `online_check.py` (only with --online), the sandbox by
+`serving/sandbox_setup.py`. The exit code is 1 if anything is bad. No secret is printed.
 """
 
 import os
@@ -27,7 +27,7 @@ from polylect.providers.check import describe, providers
 from polylect.tools.process.programs import find_ripgrep
 
 if TYPE_CHECKING:
-    from polylect.app.cli.start_check import StartReport
+    from polylect.app.serving.start_check import StartReport
 
 USAGE = """\
 usage: polylect doctor [--online] [--json] [flags of the engine]   what is configured, found and missing
@@ -81,7 +81,7 @@ def _findings(flags: config.Values, env: dict[str, str], workspace: str, *, onli
         settings = {"provider": ""}
     else:
         yield from _settings(settings, config.files(env, workspace), notes)
-    from polylect.app.cli.start_check import check_start  # the engine and asyncio
+    from polylect.app.serving.start_check import check_start  # the engine and asyncio
 
     report = check_start(flags, env)
     yield from _start(report)
@@ -89,7 +89,7 @@ def _findings(flags: config.Values, env: dict[str, str], workspace: str, *, onli
     yield from _sessions(report, env)
     yield from _instructions(settings, env, workspace)
     yield from _extensions(report, flags, settings, env, workspace)
-    yield from _servers(report)
+    yield from _servers(flags, env)
     yield from _programs()
     yield from _custody()
     yield from _sandbox(settings, env, workspace)
@@ -120,17 +120,23 @@ def _start(report: "StartReport") -> Iterator[Finding]:
         yield "ok", "start", f"an engine would start with these settings, and {model} would answer"
 
 
-def _servers(report: "StartReport") -> Iterator[Finding]:
-    """The MCP servers of the settings, each of which was started."""
-    for server in report.servers:
-        tools = "1 tool" if len(server.tools) == 1 else f"{len(server.tools)} tools"
-        match server.status:
-            case "connected":
-                yield "ok", "mcp", f"{server.name}: {tools} ({server.transport})"
+def _servers(flags: config.Values, env: dict[str, str]) -> Iterator[Finding]:
+    """The MCP servers of the settings, each of which is started; `polylect mcp list` has the same."""
+    from polylect.app.serving.server_probe import probe, read_settings  # asyncio and custody
+
+    try:
+        settings = read_settings(flags, env, [])
+    except config.ConfigError:
+        return  # it is reported above
+    for report in probe(settings, settings.servers):
+        name, tools = report.configured.name, "1 tool" if len(report.tools) == 1 else f"{len(report.tools)} tools"
+        match report.status.status:
+            case "ready":
+                yield "ok", "mcp", f"{name}: {tools}, {report.tokens} tokens ({report.status.transport})"
             case "disabled":
-                yield "note", "mcp", f"{server.name}: disabled in the settings"
+                yield "note", "mcp", f"{name}: disabled in the settings"
             case _:
-                yield "bad", "mcp", f"{server.name}: {server.error or 'it was not up in time'}"
+                yield "bad", "mcp", f"{name}: {report.status.reason}"
 
 
 def _providers(settings: config.Values, env: dict[str, str], *, online: bool) -> Iterator[Finding]:

@@ -1,6 +1,6 @@
 """Builds the engine that a checked start describes: provider, tools, session, sandbox, extensions, MCP servers.
 
-Used by `serve.py` for an engine process, by `own_engine.py` for one in this process and by `cli/start_check.py`. The
+Used by `serve.py` for an engine process, by `own_engine.py` for one in this process and by `start_check.py`. The
 wire is not decided here: events go to `emit`, and `wait_writable` and `full` say how much the host has not read.
 """
 

@@ -1,7 +1,7 @@
 """Opens the session of a start: a new one, an existing one, or a fork of an existing one.
 
 `start.py` has checked the flags and locked the folder before `ready`; this module reads the log afterwards. Called by
-`serving/serve.py`, `serving/own_engine.py` and `cli/start_check.py`. Logs of other engines (`session_file`) are
+`serving/serve.py`, `serving/own_engine.py` and `serving/start_check.py`. Logs of other engines (`session_file`) are
 imported on the way.
 """
 

@@ -2,7 +2,7 @@
 
 An engine that cannot start says why on stderr, exits with 1, 2 or 78, and writes no `ready`. `ready` is written before
 asyncio, msgspec and the engine are imported: that takes 40 ms, in which the host is already reading. `app/main.py`
-calls `start`; `serving/own_engine.py` and `cli/start_check.py` use the same checks for engines without pipes.
+calls `start`; `serving/own_engine.py` and `serving/start_check.py` use the same checks for engines without pipes.
 """
 
 import _signal  # the builtin module: `signal` itself would load enum
@@ -254,9 +254,7 @@ def resolve_settings(options: config.Values, env: dict[str, str], notes: list[st
         from polylect.app.startup.wayland_services import with_address  # only for that host
 
         options = with_address(options, env)
-    settings = config.gather(options, env, workspace, notes)
-    if options.get("assistant") or options.get("host_profile"):
-        _add_connectors(settings, env, notes)
+    settings = gather_settings(options, env, workspace, notes)
     if not settings["provider"]:
         reason = no_provider(str(settings.get("model") or ""), has_key=bool(settings.get("api_key")))
         raise CannotStart(reason, code=CONFIGURATION)
@@ -301,6 +299,14 @@ def _check_folders(values: config.Values) -> None:
     for path in config.texts(values, "folders"):
         if not os.path.isdir(path):
             raise CannotStart(f"--add-dir {path}: there is no such folder", code=2)
+
+
+def gather_settings(options: config.Values, env: dict[str, str], workspace: str, notes: list[str]) -> config.Values:
+    """The settings of all places, with the servers of Wayland Desktop where that is the host. Raises ConfigError."""
+    settings = config.gather(options, env, workspace, notes)
+    if options.get("assistant") or options.get("host_profile"):
+        _add_connectors(settings, env, notes)
+    return settings
 
 
 def _key_in(path: str) -> str:

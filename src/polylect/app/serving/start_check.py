@@ -1,8 +1,8 @@
 """Starts an engine to see whether it starts, for `polylect doctor`.
 
 It does what a start does, in this process: settings are checked, the session folder is created, locked and written,
-extensions are loaded, MCP servers are started. Then everything is ended, and nothing is left behind. Commands of hooks
-are not run, and no model is asked.
+extensions are loaded. Then everything is ended, and nothing is left behind. Commands of hooks are not run, MCP servers
+are not started (`server_probe.py` does that), and no model is asked.
 """
 
 import asyncio
@@ -17,18 +17,15 @@ from polylect.app.startup import config, secrets
 from polylect.app.startup.open_session import open_session
 from polylect.app.startup.start import CannotStart, Start, lock_session, resolve_settings
 from polylect.engine.engine import Engine
-from polylect.engine.turn.server_wait import wait_for_servers
 from polylect.sessions import folder
-from polylect.vocab.answers import ServerCard
 from polylect.vocab.errors import PolylectError
-from polylect.vocab.events import Event, ExtensionFailed, ExtensionRejected, ServerChanged
+from polylect.vocab.events import Event, ExtensionFailed, ExtensionRejected
 
 _PROBE_BYTES = 64 * 1024
 """Bytes that have to fit on the disk. A first prompt writes about a tenth of this."""
+_LEFT_OUT = ("hooks", "mcp_servers")
 _EXTENSIONS_TIMEOUT = 15.0
 """Seconds for extensions to load; each has ten."""
-_SERVERS_TIMEOUT = 30.0
-"""Seconds for MCP servers to start, where the settings have no wait of their own."""
 
 
 @dataclass
@@ -39,7 +36,6 @@ class StartReport:
     error: str = ""
     session_error: str = ""
     """The same text, if the reason is the session folder."""
-    servers: list[ServerCard] = field(default_factory=list)
     extension_errors: list[tuple[str, str]] = field(default_factory=list)
     """The path of each extension that could not be used, and why."""
 
@@ -52,7 +48,7 @@ def check_start(flags: config.Values, env: dict[str, str]) -> StartReport:
     except (CannotStart, config.ConfigError) as error:
         report.error = str(error)
         return report
-    values = {name: value for name, value in report.values.items() if name != "hooks"}
+    values = {name: value for name, value in report.values.items() if name not in _LEFT_OUT}
     try:
         place = lock_session(values, env)
         if place:
@@ -86,12 +82,8 @@ def _write_probe(place: folder.Folder) -> None:
 
 
 async def _run(start: Start, report: StartReport) -> None:
-    failures: dict[str, str] = {}
-
     def receive(event: Event) -> None:
         match event:
-            case ServerChanged(name, "failed", reason=why):
-                failures[name] = why
             case ExtensionFailed(path, error=why) | ExtensionRejected(path, message=why):
                 report.extension_errors.append((path, why))
 
@@ -110,11 +102,6 @@ async def _run(start: Start, report: StartReport) -> None:
         async with asyncio.timeout(_EXTENSIONS_TIMEOUT):
             await engine.agent.hooks.session_contexts()
         assembly.begin(engine)
-        if servers := engine.context.servers.current:
-            await wait_for_servers(servers, engine.settings.mcp_wait or _SERVERS_TIMEOUT, receive)
-        report.servers = list(engine.context.servers.cards())
-        added = {server.name for server in report.servers}  # one whose name is refused is not among them
-        report.servers += [ServerCard(name, "failed", error=why) for name, why in failures.items() if name not in added]
     except (PolylectError, TimeoutError) as error:
         report.error = str(error) or f"extensions were not loaded within {_EXTENSIONS_TIMEOUT:g} s"
     finally:
