@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from doubles_tools import processes_with, watched
+from engine_process import eventually
 from machine import PATIENCE, within
 from polylect.tools.process.custody import Custody
 from polylect.tools.process.programs import own_program
@@ -45,10 +46,15 @@ def guardian_of(engine: int) -> int:
 
 
 def _parent(pid: int) -> int:
+    return int((_stat(pid) or ["", "0"])[1])
+
+
+def _stat(pid: int) -> list[str]:
+    """The state of a process, its parent and what follows them in /proc; nothing if it has just ended."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:  # someone else's, and it has just ended
-        return 0
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 class Runner:
@@ -207,6 +213,24 @@ def test_P1_closing_is_bounded_and_ends_what_still_runs() -> None:
             await call
 
     with_custody(work)
+
+
+def test_no_guardian_stays_a_zombie() -> None:
+    """A process with many sessions has a guardian for each of them."""
+
+    async def main() -> None:
+        for _ in range(10):
+            runner = Runner(Custody())
+            await runner.bash("true")
+            await runner.custody.close()
+        await asyncio.to_thread(eventually, lambda: not _zombies(os.getpid()))
+
+    asyncio.run(main())
+
+
+def _zombies(parent: int) -> list[int]:
+    stats = [(pid, _stat(pid)) for pid in map(int, filter(str.isdigit, os.listdir("/proc")))]
+    return [pid for pid, stat in stats if stat[:2] == ["Z", str(parent)]]
 
 
 def test_P1_a_command_that_kills_its_warden_fails_and_is_ended_by_the_guardian() -> None:

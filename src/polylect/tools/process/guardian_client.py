@@ -19,10 +19,14 @@ from polylect.tools.process.programs import own_program
 
 CLOSE_BOUND = 1.2
 """Seconds that the guardian has to end everything."""
+_REAP_AFTER = 0.1
+"""Seconds after which a guardian that has nothing left to do has exited."""
 
 
 _sessions_of_guardians: set[int] = set()
 """The sessions (setsid) of all guardians of this process: one engine never ends what another one has started."""
+_unreaped: set[int] = set()
+"""Children of this process that end, and whose exit codes nobody has collected. Guardians outlive their `Guardians`."""
 
 
 class NotAccepted(Exception):
@@ -45,7 +49,6 @@ class Guardians:
         self._guardian: tuple[int, socket.socket] | None = None
         self._kernel_sessions: set[int] = set()
         """The sessions (setsid) of all guardians so far. Wardens are in them, and no command can join one."""
-        self._killed: set[int] = set()
 
     def start_guardian(self) -> None:
         """Start a guardian if there is none."""
@@ -53,7 +56,7 @@ class Guardians:
 
     def start_command(self, descriptors: Sequence[int]) -> None:
         """Pass the descriptors of a command to the guardian. Raises NotAccepted if it was killed; its wardens go on."""
-        self._reap()
+        _reap()
         try:
             pid, control = self._guardian = self._guardian or self._spawn()
             signal_each((pid,), signal.SIGCONT)
@@ -106,6 +109,8 @@ class Guardians:
             self._kill_below(lambda _, session: session == ours)
             signal_each((guardian,), signal.SIGKILL)
         self.drop()
+        _sessions_of_guardians.difference_update(self._kernel_sessions)
+        asyncio.get_running_loop().call_later(_REAP_AFTER, _reap)  # it says that all has ended, and exits then
 
     def drop(self) -> None:
         """Forget the guardian and close the channel to it. It is not killed here."""
@@ -113,15 +118,18 @@ class Guardians:
             pid, control = self._guardian
             control.close()
             self._guardian = None
-            self._killed.add(pid)
-        self._reap()
+            _unreaped.add(pid)
+        _reap()
 
     def _kill_below(self, spared: Spared, *roots: int) -> None:
         guardian = (self._guardian[0],) if self._guardian else ()
         engine = (os.getpid(),) if self.adopts else ()
         others = _sessions_of_guardians - self._kernel_sessions
-        self._killed |= kill_tree(
-            roots=(*engine, *guardian, *roots), spared=lambda pid, session: session in others or spared(pid, session)
+        _unreaped.update(
+            kill_tree(
+                roots=(*engine, *guardian, *roots),
+                spared=lambda pid, session: session in others or spared(pid, session),
+            )
         )
 
     def _is_warden(self, warden: int) -> bool:
@@ -130,15 +138,6 @@ class Guardians:
             return os.getsid(warden) in self._kernel_sessions
         except OSError:
             return False
-
-    def _reap(self) -> None:
-        """Collect the exit codes of killed processes that became our children."""
-        for pid in tuple(self._killed):
-            try:
-                if os.waitpid(pid, os.WNOHANG)[0]:
-                    self._killed.discard(pid)
-            except ChildProcessError:
-                self._killed.discard(pid)
 
     def _spawn(self) -> tuple[int, socket.socket]:
         near, far = socket.socketpair()
@@ -162,3 +161,13 @@ class Guardians:
         self._before()  # while the guardian starts: it has no command yet
         self.adopts = self._adopt and adopt_orphans()
         return pid, near
+
+
+def _reap() -> None:
+    """Collect the exit codes of guardians that have ended, and of killed processes that became our children."""
+    for pid in tuple(_unreaped):
+        try:
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                _unreaped.discard(pid)
+        except ChildProcessError:
+            _unreaped.discard(pid)
