@@ -63,6 +63,9 @@ PINS = {
     "qwen": Pin("npm", "@qwen-code/qwen-code", "0.24.4", _NODE),
     "kimi-code": Pin("npm", "@moonshot-ai/kimi-code", "2.1.0", _NODE),
     "goose": Pin("npm", "@aaif/goose-binary-linux-x64", "1.52.0"),
+    "mcp sdk": Pin("npm", "@modelcontextprotocol/sdk", "1.32.2"),
+    "mcp filesystem": Pin("npm", "@modelcontextprotocol/server-filesystem", "2026.8.31"),
+    "mcp conformance": Pin("npm", "@modelcontextprotocol/conformance", "0.1.16", _NODE),
     "typescript": Pin("npm", "typescript", "6.0.3", {"@types/node": "20.19.43"}),
 }
 # pi 1.5.0 and omp 18.3.4 depend on packages of the same version that the registry does not have (looked up on

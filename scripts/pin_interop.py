@@ -20,6 +20,7 @@ SETS = {
     "interop-constraints-claude": ("claude-agent-sdk",),
     "interop-constraints-acp": ("agent-client-protocol",),
     "interop-constraints-jupyter": ("jupyter-ai-acp-client",),
+    "interop-constraints-fastmcp": ("fastmcp",),
     "docs-constraints": ("mkdocs-material", "mkdocstrings-python"),
 }
 ALONE = ("interop-constraints-local",)

@@ -17,6 +17,7 @@ TEXT = form(name={"type": "string"})
 COLOUR = form(colour={"type": "string", "enum": ["r", "g"], "enumNames": ["Red", "Green"]})
 TWO = form(name={"type": "string"}, age={"type": "integer"})
 MAIL = form(mail={"type": "string", "format": "email"})
+FILLED = form(name={"type": "string", "default": "Ada"}, age={"type": "integer", "default": 36})
 NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
 
 
@@ -37,6 +38,9 @@ def test_a_choice_has_ids_and_labels() -> None:
     ("schema", "answer", "expected"),
     [
         (TEXT, Answer("", "allow", "Ada"), ("accept", {"name": "Ada"})),
+        (FILLED, Answer("", "allow", {}), ("accept", {"name": "Ada", "age": 36})),
+        (FILLED, Answer("", "allow", {"age": 5}), ("accept", {"name": "Ada", "age": 5})),
+        (FILLED, Answer("", "allow", "no form"), ("decline", None)),
         (COLOUR, Answer("", "allow", "g"), ("accept", {"colour": "g"})),
         (COLOUR, Answer("", "allow", "Green"), ("accept", {"colour": "g"})),
         (COLOUR, Answer("", "allow", ["Red"]), ("accept", {"colour": "r"})),

@@ -7,7 +7,8 @@ A host may not be able to show a form. So a schema with one plain field becomes 
     {}                                                                          yes or no
     anything else                                                               a form, with the schema as it is
 
-Only an answer that has every required field is an acceptance. Called by `connection.py`.
+Fields that the answer leaves out get their default. Only an answer that then has every required field is an acceptance.
+Called by `connection.py`.
 """
 
 from typing import Any
@@ -56,7 +57,7 @@ def elicitation_result(ask: Ask, schema: dict[str, Any], answer: Answer) -> Acti
     if ask.kind == "url":
         return "accept", None
     content = _content(ask, schema, answer.value)
-    if content is None or not set(schema.get("required") or ()) <= content.keys():
+    if content is None or not set(schema.get("required") or ()) <= (content := _defaults(schema) | content).keys():
         return "decline", None
     return "accept", content
 
@@ -72,6 +73,15 @@ def _content(ask: Ask, schema: dict[str, Any], value: Any) -> dict[str, Any] | N
             return {field[0]: _value(ask, only)}
         case str():
             return _object(value)
+        case _:
+            return {}
+
+
+def _defaults(schema: dict[str, Any]) -> dict[str, Any]:
+    """The values of fields that the person left as the server had proposed them."""
+    match schema.get("properties"):
+        case dict() as fields:
+            return {name: one["default"] for name, one in fields.items() if isinstance(one, dict) and "default" in one}
         case _:
             return {}
 
