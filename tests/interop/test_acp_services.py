@@ -11,7 +11,7 @@ from interop.acp_agents import AGENTS
 from interop.acp_model import Model
 from interop.claude_model import text, use
 from polylect import host
-from polylect.host import Ask, HostCall
+from polylect.host import Ask, HostCall, ToolFinished
 
 pytestmark = pytest.mark.interop
 PATIENCE = 240.0
@@ -20,15 +20,17 @@ WRITES = {"goose": ("write", "path"), "kimi": ("Write", "path"), "gemini": ("wri
 RUNS = ["create_terminal", "wait_for_terminal_exit", "terminal_output", "release_terminal"]
 
 
-async def turn(engine: host.Agent, prompt: str) -> list[str]:
-    """What the agent asks of its client in a turn. Everything is allowed."""
-    methods = []
+async def turn(engine: host.Agent, prompt: str) -> tuple[list[str], str]:
+    """What the agent asks of its client in a turn, and the output of its calls. Everything is allowed."""
+    methods, output = [], ""
     async for event in engine.prompt(prompt):
         if isinstance(event, Ask):
             await event.allow()
         if isinstance(event, HostCall):
             methods.append(event.method)
-    return methods
+        if isinstance(event, ToolFinished):
+            output += event.output
+    return methods, output
 
 
 @pytest.mark.parametrize("name", WRITES)
@@ -39,15 +41,17 @@ def test_files_and_commands_of_the_agent_are_the_work_of_the_sdk(name: str, tmp_
     new = tmp_path / "work" / "new" / "written.txt"
     sleep = f"{sleepers.go}; sleep {sleepers.length}"
     script: dict[str, Any] = {
-        "MAKE": [[agent.call("call_1", "echo made > made.txt")], [text("Made.")]],
+        "MAKE": [[agent.call("call_1", "echo made | tee made.txt")], [text("Made.")]],
         "WRITE": [[use("call_2", tool, **{path: str(new), "content": "written\n"})], [text("Written.")]],
         "SLEEP": [[agent.call("call_3", sleep)], [text("Awake.")]],
     }
 
     async def main() -> None:
         async with Model(script) as model, agent.connect(model, tmp_path, files=True, terminal=True) as engine:
-            assert await turn(engine, "MAKE") == ([] if name == "gemini" else RUNS)
-            assert "write_text_file" in await turn(engine, "WRITE")
+            methods, output = await turn(engine, "MAKE")
+            assert methods == ([] if name == "gemini" else RUNS)
+            assert "made\n" in output or name == "gemini"
+            assert "write_text_file" in (await turn(engine, "WRITE"))[0]
             running = asyncio.create_task(turn(engine, "SLEEP"))
             await asyncio.to_thread(sleepers.wait_until_started)
             await engine.cancel()

@@ -1,10 +1,12 @@
 """Turns as agents speak them: text, calls, questions, and every way to end."""
 
+from typing import Any
+
 import pytest
 
 from dialects.acp.host.talk import OPTIONS, Talk, agent, opened, permission, shown, update, words
 from polylect.vocab import events as e
-from polylect.vocab.commands import Answer, Cancel, Prompt
+from polylect.vocab.commands import Answer, Cancel, HostReply, Prompt
 from polylect.vocab.content import Failure, Option, Text, Thinking, Usage
 
 T = {"turn": "t1"}
@@ -207,3 +209,26 @@ def test_an_unknown_kind_of_update_is_passed_on() -> None:
     assert isinstance(event, e.UnknownEvent)
     assert event.kind == "weather"
     assert b"sunny" in event.raw
+
+
+@pytest.mark.parametrize("content", [[{"type": "terminal", "terminalId": "x"}], None])
+def test_a_command_in_a_terminal_of_the_host_has_its_output(content: list[Any] | None) -> None:
+    """goose and kimi name the terminal, and send no output of their own; kimi repeats that at the end."""
+    talk = opened(terminal=True)
+    talk.prompt()
+    talk.update("tool_call", toolCallId="c1", title="shell", rawInput={"command": "make"})
+    talk.hear({"id": 1, "method": "terminal/create", "params": {"sessionId": "s-1", "command": "make"}})
+    talk.do(HostReply("1", {"terminal": "x"}))
+    talk.update("tool_call_update", toolCallId="c1", content=[{"type": "terminal", "terminalId": "x"}])
+    where = {"sessionId": "s-1", "terminalId": "x"}
+    talk.hear({"id": 2, "method": "terminal/wait_for_exit", "params": where})
+    talk.do(HostReply("2", {"exit_code": 2, "signal": None}))
+    talk.hear({"id": 3, "method": "terminal/output", "params": where})
+    talk.do(HostReply("3", {"output": "made\n", "truncated": False, "running": False, "exit_code": 2}))
+    talk.hear({"id": 4, "method": "terminal/release", "params": where})
+    talk.do(HostReply("4", {}))
+    again = {} if content is None else {"content": content}
+    talk.update("tool_call_update", toolCallId="c1", status="completed", **again)
+    [finished] = talk.of(e.ToolFinished)
+    assert isinstance(finished, e.ToolFinished)
+    assert (finished.output, finished.metadata) == ("made\n", {"exit_code": 2})

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from polylect import __version__
 from polylect.dialects.acp.frames.client import Authenticate
 from polylect.dialects.acp.host.asks import Pending, PendingAsks, elicitation, permission
-from polylect.dialects.acp.host.commands import CommandWriter
+from polylect.dialects.acp.host.commands import CommandWriter, HostRequest
 from polylect.dialects.acp.host.connection import Connection
 from polylect.dialects.acp.host.encode import HOST_CALLS, host_call_params
 from polylect.dialects.acp.host.handshake import AgentInfo, CannotStart, How, Opening, initialize, read_agent
@@ -339,7 +339,7 @@ class HostSide(HostCodec):
     def _host_call(self, message: jsonrpc.Request, params: Object, line: bytes) -> list[e.Event]:
         session = self._sessions.of(text(params, "sessionId")) or self._sessions.main
         call = str(message.id) if str(message.id) not in self._commands.host_calls else self._env.new_id()
-        self._commands.host_calls[call] = (message.id, message.method, text(params, "path"))
+        self._commands.host_calls[call] = HostRequest(message.id, message.method, params, session)
         fields = host_call_params(message.method, params)
         return session.place([e.HostCall(call, HOST_CALLS[message.method], fields)])
 
@@ -348,10 +348,10 @@ class HostSide(HostCodec):
         id: Any = params.get("requestId")
         if closed := self._asks.withdrawn(id):
             return [closed]
-        for call, (request, *_) in self._commands.host_calls.items():
-            if request == id:
+        for call, request in self._commands.host_calls.items():
+            if request.id == id:
                 del self._commands.host_calls[call]
-                self._connection.error(request, jsonrpc.Error(CANCELLED, "The request was cancelled"))
+                self._connection.error(request.id, jsonrpc.Error(CANCELLED, "The request was cancelled"))
                 return [e.HostCallEnded(call)]
         return []
 

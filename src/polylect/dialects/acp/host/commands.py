@@ -6,7 +6,7 @@ open. A command that this wire, or this agent, cannot carry raises `Refusal`, wh
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from polylect.dialects.acp.frames import client
 from polylect.dialects.acp.frames.content import AnyBlock, Shape
@@ -40,6 +40,15 @@ class GooseSteering(Shape, frozen=True, kw_only=True):
     prompt: list[AnyBlock]
 
 
+class HostRequest(NamedTuple):
+    """A request of the agent that the host carries out."""
+
+    id: jsonrpc.Id
+    method: str
+    params: Object
+    session: Session
+
+
 class CommandWriter:
     """Writes commands.
 
@@ -53,8 +62,8 @@ class CommandWriter:
         self._sessions = sessions
         self._asks = asks
         self._opening = opening
-        self.host_calls: dict[str, tuple[jsonrpc.Id, str, str]] = {}
-        """Requests that the host carries out: by the id of the `HostCall`, its id, method and path on the wire."""
+        self.host_calls: dict[str, HostRequest] = {}
+        """Requests that the host carries out, by the ids of the `HostCall`s."""
         self._waiting: list[c.Command] = []
         """Commands that came before the session was open."""
 
@@ -229,11 +238,14 @@ class CommandWriter:
             raise Refusal(f"the agent does not wait for {command.call!r}", "unknown_call")
         if command.partial:
             return accepted(command)
-        id, method, path = self.host_calls.pop(command.call)
+        request = self.host_calls.pop(command.call)
         if command.error:
-            self._connection.error(id, host_call_error(command.error, command.code, path))
-        else:
-            self._connection.result(id, host_call_result(method, command.result))
+            error = host_call_error(command.error, command.code, text(request.params, "path"))
+            self._connection.error(request.id, error)
+            return accepted(command)
+        self._connection.result(request.id, host_call_result(request.method, command.result))
+        if (terminal := text(request.params, "terminalId")) and isinstance(command.result, dict):
+            request.session.note_terminal(terminal, command.result)
         return accepted(command)
 
     def _hello(self, command: c.Hello) -> list[e.Event]:

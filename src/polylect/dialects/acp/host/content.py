@@ -61,6 +61,11 @@ def call_images(content: list[Object]) -> tuple[Image, ...]:
     return tuple(image for item in content if (image := block_image(inner(item, "content"))))
 
 
+def terminals(content: list[Object]) -> list[str]:
+    """The terminals of the host that show the output of a call: goose and kimi send no other form of it."""
+    return [text(item, "terminalId") for item in content if text(item, "type") == "terminal"]
+
+
 def has_diff(content: list[Object]) -> bool:
     return any(text(item, "type") == "diff" for item in content)
 

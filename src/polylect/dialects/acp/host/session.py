@@ -86,6 +86,11 @@ class Session:
     def reader_of(self, agent: str) -> UpdateReader:
         return next((child.reader for child in self._children.values() if child.agent == agent), self.reader)
 
+    def note_terminal(self, terminal: str, answer: Object) -> None:
+        """The agent was told this of a terminal that the host runs for it."""
+        for _, reader in self._readers():
+            reader.calls.note_terminal(terminal, answer)
+
     def cancellable(self, agent: str) -> str:
         """The session of a sub-agent that can be cancelled by itself; empty if there is no such agent."""
         children = self._children.items()

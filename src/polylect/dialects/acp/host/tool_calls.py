@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from polylect.dialects.acp.host.content import call_images, call_output, has_diff, raw_text
+from polylect.dialects.acp.host.content import call_images, call_output, has_diff, raw_text, terminals
 from polylect.dialects.lenient import Object, inner, objects, text, whole
 from polylect.vocab.content import Category, Form, Outcome
 from polylect.vocab.events import Event, ToolCalled, ToolFinished, ToolOutput, ToolStarted
@@ -102,10 +102,13 @@ class ToolCalls:
         self.cancelled = False
         """Whether the host has cancelled the turn."""
         self._calls: dict[str, Call] = {}
+        self._terminals: dict[str, Object] = {}
+        """What was last said of terminals that the host runs: `output` and `exit_code`."""
 
     def reset(self) -> None:
         """A new turn begins. Agents may use the ids of earlier calls again."""
         self._calls.clear()
+        self._terminals.clear()
         self.cancelled = False
 
     def get(self, id: str) -> Call | None:
@@ -152,6 +155,11 @@ class ToolCalls:
         call.asks -= 1
         call.approved, call.denied = denied is None, denied
         return self._advance(call, {}) if denied is None else []
+
+    def note_terminal(self, terminal: str, answer: Object) -> None:
+        """The agent was told this of a terminal that the host runs for it."""
+        known = self._terminals.setdefault(terminal, {})
+        known.update({key: value for key in ("output", "exit_code") if (value := answer.get(key)) is not None})
 
     def before_text(self) -> list[Event]:
         """The model goes on: calls are complete now, and gemini says nothing more of a call that was denied."""
@@ -233,7 +241,10 @@ class ToolCalls:
         if self.ours:
             output, form, metadata = _our_result(call)
         else:
-            output, metadata = call_output(call.content, call.raw_output), _metadata(call)
+            shown = next((self._terminals.get(id, {}) for id in terminals(call.content)), {})
+            call.own = {**shown, **call.own}
+            output = call_output(call.content, call.raw_output) or text(shown, "output")
+            metadata = _metadata(call)
             form = "diff" if has_diff(call.content) else "image" if images and not output else "text"
         return [ToolFinished(call.id, call.tool, output, outcome, form, reason, metadata, images)]
 
