@@ -99,3 +99,11 @@ def test_P5_a_server_gets_little_of_our_environment_and_all_of_its_own() -> None
 def test_a_server_inside_the_host_has_only_a_name() -> None:
     table = {"calc": {"type": "sdk", "name": "calc"}, "shop": {"transport": "host"}}
     assert servers_from(table) == [Server("calc", "host"), Server("shop", "host")]
+
+
+def test_a_client_that_is_registered_for_logins_is_read_whole() -> None:
+    oauth = {"client_id": "polylect", "client_secret": "${SECRET}", "callback_port": "8123"}
+    (server,) = servers_from({"far": {"url": "https://far.example/mcp", "oauth": oauth}}, {"SECRET": "s"})
+    assert server.extras["oauth"] == {"client_id": "polylect", "client_secret": "s", "callback_port": "8123"}
+    with pytest.raises(ServerConfigError, match=r"mcp\.servers\.far\.oauth has no setting key; there are client_id, "):
+        servers_from({"far": {"url": "https://far.example/mcp", "oauth": {"key": "x"}}})

@@ -93,6 +93,8 @@ class Settings(Struct, frozen=True):
     """How long a prompt waits for MCP servers that are still starting; zero: it does not wait."""
     mcp_search_above_tokens: int | None = None
     """Tokens of servers' tools that the model is told of from the start; None: see `mcp.values.search_budget`."""
+    mcp_token_store: Literal["file", "keyring"] = "file"
+    """Where logins at MCP servers are stored."""
     mcp_call_timeout: float = 120.0
     """How long a tool of an MCP server may take."""
     stream_timeout: float = 300.0

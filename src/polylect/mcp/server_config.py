@@ -34,11 +34,14 @@ _TYPES: dict[str, type] = {
     "cwd": str,
     "url": str,
     "headers": dict,
+    "oauth": dict,
     "deferred": bool,
     "disabled": bool,
     "long_names": bool,
 }
-_EXTRAS = ("deferred", "disabled", "long_names", "cwd")
+_EXTRAS = ("deferred", "disabled", "long_names", "cwd", "oauth")
+_OAUTH = ("client_id", "client_secret", "scope", "callback_port")
+"""Settings of `oauth`, for servers at which a client has to be registered by hand."""
 WORKSPACE, PRIVATE = "workspace", "private"
 """Values of `cwd` that are no paths: the workspace, or an empty folder of our own."""
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
@@ -75,6 +78,8 @@ def _server(name: str, settings: Any, env: Mapping[str, str]) -> Server:
     filled = {key: _with_variables(f"{place}.{key}", value, env) for key, value in settings.items()}
     if transport != "stdio" and not filled["url"].startswith(("http://", "https://")):
         raise ServerConfigError(f"{place}.url has to begin with http:// or https://")
+    if unknown := [key for key in filled.get("oauth", {}) if key not in _OAUTH]:
+        raise ServerConfigError(f"{place}.oauth has no setting {unknown[0]}; there are {', '.join(_OAUTH)}")
     cwd = filled.get("cwd", WORKSPACE)
     if cwd not in (WORKSPACE, PRIVATE) and not os.path.isabs(cwd):
         raise ServerConfigError(f'{place}.cwd is an absolute path, "{WORKSPACE}" or "{PRIVATE}", not {cwd!r}')

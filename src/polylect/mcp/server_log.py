@@ -19,6 +19,9 @@ _BURST = 64 * 1024
 """Bytes that are logged within one span of time."""
 _SPAN = 10.0
 _SECRET = ("KEY", "TOKEN", "SECRET", "PASSW", "AUTH", "COOKIE", "CREDENTIAL")
+_SHORTEST = 6
+"""Shorter values are no secrets, and parts of other words."""
+_LONG_PART = 20
 _log = logging.getLogger(__name__)
 
 
@@ -28,6 +31,7 @@ class ServerLog:
     def __init__(self, server: Server) -> None:
         self._name = server.name
         self._secrets = sorted(_secrets((*server.env.items(), *server.headers.items())), key=len, reverse=True)
+        self._secrets = sorted({*self._secrets, *_secrets_in(server.url)}, key=len, reverse=True)
         self._loop = asyncio.get_running_loop()
         self._tail = bytearray()
         self._span_began = 0.0
@@ -88,6 +92,11 @@ class ServerLog:
         """Note the status of a request that the server did not accept."""
         self._http_status = f"HTTP {status} {phrase}".strip()
 
+    def hide(self, secret: str) -> None:
+        """Remove this text, too, from all that comes out."""
+        if len(secret) >= _SHORTEST and secret not in self._secrets:
+            self._secrets = sorted([*self._secrets, secret], key=len, reverse=True)
+
     def summary(self) -> str:
         """What may explain a failure, on one line."""
         details = [
@@ -112,4 +121,20 @@ class ServerLog:
 def _secrets(pairs: Iterable[tuple[str, str]]) -> set[str]:
     values = {value for key, value in pairs if any(word in key.upper() for word in _SECRET)}
     values |= {value.rpartition(" ")[2] for value in values}  # `Bearer ...`: the last word is the secret
-    return {value for value in values if len(value) >= 6}
+    return {value for value in values if len(value) >= _SHORTEST}
+
+
+def _secrets_in(url: str) -> set[str]:
+    """The parts of an address that may be keys: values of its query, the password, long parts of its path."""
+    if not url:
+        return set()
+    from urllib.parse import parse_qsl, unquote, urlsplit  # 4 ms, and only for servers with an address
+
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return {url}
+    values = [value for _, value in parse_qsl(parts.query)] + [parts.password or ""]
+    values += [value.partition("=")[2] for value in parts.query.split("&")]
+    values = [text for text in (*values, *map(unquote, values)) if len(text) >= _SHORTEST]
+    return {*values, *(part for part in parts.path.split("/") if len(part) >= _LONG_PART)}

@@ -45,6 +45,8 @@ class ServerSetup(Struct, frozen=True):
     """Held while the SDK is loaded, so that a dozen servers do not use a dozen threads for it."""
     search_above_tokens: int = SEARCH_ABOVE_TOKENS
     """A server whose tools would make it more tokens than this is left to ToolSearch."""
+    token_store: Literal["file", "keyring"] = "file"
+    """Where logins at servers are stored, see `auth/token_store.py`."""
     trusted: bool = False
     """Whether servers may load code from the workspace, and so run in it; else they run in an empty folder."""
 

@@ -38,6 +38,7 @@ def open_servers(
         on_commands=agent.callbacks.offer_changed,
         host=to_host,
         search_above_tokens=search_budget(settings.mcp_search_above_tokens, window),
+        token_store=settings.mcp_token_store,
         trusted=settings.trust_workspace,
     )
     return McpServers(agent.tools, setup, long_names=long_names, withheld=withheld)

@@ -34,6 +34,7 @@ _CHOICES = {
     "thinking": ("disabled", "enabled"),
     "output_cleanup": ("off", "safe", "full"),
     "steering_mode": ("one-at-a-time", "all"),
+    "mcp_token_store": ("file", "keyring"),
     "follow_up_mode": ("one-at-a-time", "all"),
     "interrupt_mode": ("immediate", "wait"),
     "cost_updates": ("turn", "step"),

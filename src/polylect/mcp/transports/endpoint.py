@@ -1,4 +1,4 @@
-"""Requests to one MCP server over HTTP: the headers of its settings, redirects, and errors worded for people.
+"""Requests to one MCP server over HTTP: headers of its settings, its login, redirects, and errors worded for people.
 
 Both HTTP transports use it. The address and the headers of a server may hold keys. They are sent to the origin of its
 address only, and appear in no text.
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from polylect.http.client import Answer, Client, basic_login
 from polylect.http.errors import HttpError
+from polylect.mcp.auth.access_token import AccessToken
 from polylect.mcp.server_log import ServerLog
 from polylect.mcp.values import ServerFault, ServerSetup
 from polylect.vocab.content import Server
@@ -30,6 +31,7 @@ class Endpoint:
         self._server = server
         self._log = log
         self._client = Client(setup.env, idle_timeout=_IDLE_TIMEOUT)
+        self._token = AccessToken(server, setup, self._client)
         self._headers = {name.lower(): value for name, value in server.headers.items()}
         for name in _FRAMING & self._headers.keys():
             del self._headers[name]
@@ -48,15 +50,31 @@ class Endpoint:
     async def request(
         self, method: str, headers: Mapping[str, str], body: bytes = b"", *, url: str = "", repeatable: bool = True
     ) -> Answer:
-        """Send a request and wait for the head of its answer. Raises HttpError."""
-        return await self._client.request(
-            method,
-            url or self.url,
-            {**self._headers, **headers},
-            body,
-            redirects=_REDIRECTS,
-            repeatable=repeatable,
-        )
+        """Send a request and wait for the head of its answer. Raises HttpError, and ServerFault for an expired login.
+
+        A token that the server refuses is renewed, and the request is sent once more.
+        """
+
+        async def send(token: str) -> Answer:
+            self._log.hide(token)
+            login = {"authorization": f"Bearer {token}"} if token else {}
+            all_headers = {**self._headers, **login, **headers}
+            return await self._client.request(
+                method, url or self.url, all_headers, body, redirects=_REDIRECTS, repeatable=repeatable
+            )
+
+        token = "" if "authorization" in self._headers else await self._token.current()
+        answer = await send(token)
+        if answer.status == 401 and token:
+            try:
+                renewed = await self._token.renew(token)
+            except BaseException:
+                answer.close()
+                raise
+            if renewed:
+                answer.close(finished=True)
+                return await send(await self._token.current())
+        return answer
 
     def refusal(self, answer: Answer) -> str:
         """Why an answer whose status is not one of success is of no use."""
@@ -68,7 +86,17 @@ class Endpoint:
         text = f"HTTP {status} {phrase}".strip()
         if 300 <= status < 400:
             return f"{text}: the server is elsewhere: change its url{_origin(answer.headers.get('location', ''))}"
+        if self._wants_login(answer):
+            return f"{text}: run `polylect mcp login {self._server.name}`"
         return text
+
+    def _wants_login(self, answer: Answer) -> bool:
+        if "authorization" in self._headers:
+            return False
+        challenge = answer.headers.get("www-authenticate", "").lower()
+        if answer.status == 401:
+            return not challenge or "bearer" in challenge
+        return answer.status == 403 and "insufficient_scope" in challenge
 
     def close(self) -> None:
         self._client.close()

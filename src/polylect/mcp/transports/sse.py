@@ -88,6 +88,8 @@ class Sse:
                         await self._fail(message.id, self._endpoint.refusal(answer), answer.status)
         except HttpError as error:
             await self._fail(message.id, explain(error))
+        except ServerFault as fault:
+            await self._fail(message.id, str(fault), 401)
         except TimeoutError:
             await self._fail(message.id, f"the server did not accept the message within {_POST_TIMEOUT:g} s")
 

@@ -157,6 +157,8 @@ class StreamableHttp:
             await self._fail(message.id, explain(error))
             if error.kind in UNREACHABLE:
                 await self._inbox.end()
+        except ServerFault as fault:
+            await self._fail(message.id, str(fault), 401)
         except TimeoutError:
             pass  # nobody waits for what becomes of a notification
 
@@ -312,7 +314,7 @@ class StreamableHttp:
             async with asyncio.timeout(_CLOSE_TIMEOUT):
                 answer = await self._endpoint.request("DELETE", self._headers("*/*"))
                 answer.close()
-        except (HttpError, TimeoutError):
+        except (HttpError, ServerFault, TimeoutError):
             pass  # it expires by itself
 
     async def _fail(self, id: Id, reason: str, status: int = 0) -> None:
