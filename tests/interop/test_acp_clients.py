@@ -65,6 +65,7 @@ def test_the_schemas_in_the_tree_are_those_of_the_sdk() -> None:
         "v1": "v1/schema.json",
         "v1-unstable": "v1/schema.unstable.json",
         "v2": "v2/schema.json",
+        "v2-unstable": "v2/schema.unstable.json",
     }.items():
         published = json.loads((SDK / "@agentclientprotocol/sdk/schema" / theirs).read_text())
         assert json.loads((published_schema.FOLDER / f"{name}.json").read_text()) == without_texts(published)

@@ -77,6 +77,7 @@ Flags
   --config FILE                    settings beside the usual ones, see docs/settings.md
   --trust-workspace                trust the project: its settings may also widen rights
   --log-level debug|info|warning|error
+  --acp-version 1|2                with --acp: the newest version that clients may ask for (1); 2 is a draft
 
 Flags of acp --listen HOST:PORT; docs/acp.md says what each protects
   --token-file FILE                the token that clients need, for you alone; or set POLYLECT_ACP_TOKEN

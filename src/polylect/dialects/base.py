@@ -176,7 +176,7 @@ class Dialect(Struct, frozen=True):
     host_side: Callable[..., HostSide]
     max_frame: int
     """The longest line in bytes that either end writes."""
-    shapes: dict[str, dict[str, Any]]
+    shapes: Mapping[str, dict[str, Any]]
     """For each version, its frames by direction and name. `schemas/` is generated from these."""
     opens_sessions: bool = False
     """Whether the host side opens the session, and has the options `cwd`, `folders`, `how`, `session`, `servers`,

@@ -298,6 +298,7 @@ def _to_known(
     around: dict[str, Any],
 ) -> MakeLink:
     """How to reach an engine we know: in the session of this name, in its first, or in a new one."""
+    args = [*one.version_flags.get(version, ()), *args]
     wire = _dialect(dialect or one.dialect, version)
     options: dict[str, Any] = {**around, "name": one.name, "install": one.install, **one.options}
     if wire_version := version or one.version:

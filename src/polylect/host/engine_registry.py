@@ -66,6 +66,8 @@ class EngineSpec(Struct, frozen=True, kw_only=True):
     """Whether it creates a file only if the host answers with an empty text where there is none."""
     options: Mapping[str, Any] = {}
     """For the host side of its dialect."""
+    version_flags: Mapping[str, Sequence[str]] = {}
+    """Flags for a version of its wire that it speaks only if it is told to."""
     resumed: Mapping[str, Any] = {}
     """More of these, for a session that is gone on with."""
     known: Mapping[str, Any] = {}
@@ -248,6 +250,7 @@ ENGINES: dict[str, EngineSpec] = {
             program="polylect",
             dialect="acp",
             start=("--acp", "--cost-updates", "step"),
+            version_flags={"2": ("--acp-version", "2")},
             flags={
                 **{name: flag for name, flag in _OURS.items() if name not in ("resume", "session")},
                 "mode": ("--approval-mode", "{}"),

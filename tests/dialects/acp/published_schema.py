@@ -17,45 +17,61 @@ Object = dict[str, Any]
 _UNSTABLE = ("session/fork",)
 
 
-def check(message: Object, method: str = "", *, unstable: bool = False) -> None:
+def check(message: Object, method: str = "", *, unstable: bool = False, version: int = 1) -> None:
     """Raises an error of jsonschema if a message of the agent is not as published.
 
     Args:
         message: A request, notification or response.
         method: The method that a response is the answer to.
         unstable: Whether it may be of a kind that the stable schema does not have.
+        version: The version of the protocol that is spoken.
     """
     assert message["jsonrpc"] == "2.0"
     for newer in [True] if unstable else [False, True]:
+        schema = f"v{version}{'-unstable' if newer else ''}"
         if "method" in message:
             assert set(message) <= {"jsonrpc", "id", "method", "params"}
             side = "protocol" if message["method"] == "$/cancel_request" else "client"
             kind = "Request" if "id" in message else "Notification"
-            _validator(_definition(message["method"], side, kind, newer), newer).validate(message["params"])
+            _validator(_definition(message["method"], side, kind, schema), schema).validate(message["params"])
         elif "error" in message:
             assert set(message) == {"jsonrpc", "id", "error"}
-            _validator("Error", newer).validate(message["error"])
+            _validator("Error", schema).validate(message["error"])
         else:
             assert set(message) == {"jsonrpc", "id", "result"}
             if not method.startswith("_") and (newer or method not in _UNSTABLE):
-                _validator(_definition(method, "agent", "Response", newer), newer).validate(message["result"])
+                _validator(_definition(method, "agent", "Response", schema), schema).validate(message["result"])
 
 
 @cache
-def _schema(unstable: bool) -> Object:
-    schema: Object = json.loads((FOLDER / f"v1{'-unstable' if unstable else ''}.json").read_text("utf-8"))
-    if not unstable:
+def _schema(name: str) -> Object:
+    schema: Object = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
+    if not name.endswith("-unstable"):
         return schema
+    _drop_open_ends(schema)
     mixed_in = {name for definition in schema["$defs"].values() for name in _mixed_in(definition)}
     for name, definition in schema["$defs"].items():
         if "properties" in definition:
             if name not in mixed_in and "additionalProperties" not in definition:
                 definition["unevaluatedProperties"] = False
-        else:
+        elif name not in mixed_in:
             for branch in (*definition.get("anyOf", ()), *definition.get("oneOf", ())):
                 if "properties" in branch and "additionalProperties" not in branch:
                     branch["unevaluatedProperties"] = False
     return schema
+
+
+def _drop_open_ends(node: Any) -> None:
+    """In version 2 any union has a branch for kinds that do not exist yet. We send none of these."""
+    if isinstance(node, dict):
+        for key in ("anyOf", "oneOf"):
+            if isinstance(node.get(key), list):
+                node[key] = [branch for branch in node[key] if not ("not" in branch and "properties" in branch)]
+        for value in node.values():
+            _drop_open_ends(value)
+    elif isinstance(node, list):
+        for value in node:
+            _drop_open_ends(value)
 
 
 def _mixed_in(node: Any) -> set[str]:
@@ -79,8 +95,8 @@ def _flat(parts: list[Any]) -> list[Any]:
 
 
 @cache
-def _definition(method: str, side: str, kind: str, unstable: bool) -> str:
-    definitions = _schema(unstable)["$defs"]
+def _definition(method: str, side: str, kind: str, schema: str) -> str:
+    definitions = _schema(schema)["$defs"]
     found = [
         name
         for name, definition in definitions.items()
@@ -91,5 +107,5 @@ def _definition(method: str, side: str, kind: str, unstable: bool) -> str:
 
 
 @cache
-def _validator(name: str, unstable: bool) -> Validator:
-    return Draft202012Validator({**_schema(unstable), "anyOf": [{"$ref": f"#/$defs/{name}"}]})
+def _validator(name: str, schema: str) -> Validator:
+    return Draft202012Validator({**_schema(schema), "anyOf": [{"$ref": f"#/$defs/{name}"}]})

@@ -107,4 +107,5 @@ _IN_ANY_VERSION = (
 )
 UNSAID = {
     "1": _IN_ANY_VERSION,
+    "2": _IN_ANY_VERSION,
 }

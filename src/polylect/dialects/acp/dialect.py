@@ -1,6 +1,6 @@
 """The `Dialect` value of this wire, as `plug.load("dialects", "acp").DIALECT` returns it."""
 
-from polylect.dialects.acp.frames.table import COMMANDS, EVENTS
+from polylect.dialects.acp.frames.table import Shapes
 from polylect.dialects.acp.versions import MAX_FRAME, VERSIONS
 from polylect.dialects.base import Dialect, load_later
 
@@ -11,5 +11,5 @@ DIALECT = Dialect(
     host_side=load_later("acp", "host"),
     max_frame=MAX_FRAME,
     opens_sessions=True,
-    shapes={version: {"events": EVENTS, "commands": COMMANDS} for version in VERSIONS},
+    shapes=Shapes(),
 )

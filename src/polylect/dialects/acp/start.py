@@ -6,6 +6,7 @@ is told when a session is opened, with the ways to log in. `dialects/base.py` sa
 
 from polylect import __version__
 from polylect.app.startup.args import FLAGS, Options, UsageError, parse
+from polylect.dialects.acp.versions import VERSIONS
 from polylect.sessions import folder
 
 EXIT_CODES = (2, 78)
@@ -24,7 +25,7 @@ LISTEN_FLAGS = {
     "--resume-seconds": ("seconds", "resume_seconds"),
     "--ping-seconds": ("seconds", "ping_seconds"),
 }
-_FLAGS = {**FLAGS, "--acp": ("switch", "acp"), **LISTEN_FLAGS}
+_FLAGS = {**FLAGS, "--acp": ("switch", "acp"), "--acp-version": ("text", "acp_version"), **LISTEN_FLAGS}
 _OF_ONE_SESSION = {
     "session_id": "--session-id",
     "resume": "--resume",
@@ -46,6 +47,8 @@ def options(words: list[str], program: str, env: dict[str, str]) -> Options:
             raise UsageError(f"{flag} has no meaning with --acp: the client opens sessions by requests")
     if options.get("trust_workspace") and not options.get("workspace"):
         raise UsageError("--trust-workspace: name the folder that is trusted with --workspace FOLDER")
+    if options.setdefault("acp_version", VERSIONS[0]) not in VERSIONS:
+        raise UsageError(f"--acp-version {options['acp_version']}: choose one of {', '.join(VERSIONS)}")
     _check_listening(options)
     return options
 
@@ -96,6 +99,7 @@ def codec_options(values: Options, env: dict[str, str], session: str) -> Options
 
     key = "Set ANTHROPIC_API_KEY or OPENAI_API_KEY in the environment of the agent, or run: polylect login"
     return {
+        "version": values["acp_version"],
         "agent_version": __version__,
         "auth": (
             AuthMethod(id="api-key", name="API key", description=key),

@@ -1,6 +1,7 @@
 """The versions of the Agent Client Protocol that are spoken here, its limits and its words. Imports nothing."""
 
-VERSIONS = ("1",)
+VERSIONS = ("1", "2")
+"""The first is the default. The second is a draft: an agent offers it only if it is told to."""
 MAX_FRAME = 32 * 1024 * 1024
 """The longest line in bytes that either end writes; the reference client drops longer ones."""
 

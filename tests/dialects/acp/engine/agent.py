@@ -33,6 +33,8 @@ class Agent:
         self.clock = 0
         self.codec = EngineSide(Env(now=lambda: self.clock, new_id=lambda: f"id-{next(numbers)}"), **options)
         self._unstable = unstable
+        self.version = int(options.get("version", 1))
+        """The version that the client asks for."""
         self._methods: dict[Any, str] = {}
         self._ids = count(100)
 
@@ -59,7 +61,8 @@ class Agent:
         assert all(line.endswith(b"}\n") for line in lines)
         messages = [json.loads(line) for line in lines]
         for message in messages:
-            check(message, self._methods.get(message.get("id"), ""), unstable=self._unstable)
+            method = self._methods.get(message.get("id"), "")
+            check(message, method, unstable=self._unstable, version=self.version)
         return messages
 
     def updates(self) -> list[Object]:
@@ -77,8 +80,10 @@ class Agent:
 
     def initialize(self, capabilities: Object | None = None) -> Object:
         """Begin; returns the result of `initialize`."""
-        params: Object = {"protocolVersion": 1}
-        if capabilities is not None:
+        params: Object = {"protocolVersion": self.version}
+        if self.version == 2:
+            params |= {"info": {"name": "test", "version": "1"}, "capabilities": capabilities or {}}
+        elif capabilities is not None:
             params["clientCapabilities"] = capabilities
         self.ask("initialize", params)
         [answer] = self.read()

@@ -35,6 +35,13 @@ REQUESTS = {
     "session/prompt": "PromptRequest",
     "session/cancel": "CancelNotification",
 }
+SECOND = {
+    **{method: name for method, name in REQUESTS.items() if method not in ("session/load", "session/set_mode")},
+    "auth/login": "LoginAuthRequest",
+    "auth/logout": "LogoutAuthRequest",
+    "session/cancel": "CancelSessionNotification",
+}
+"""The requests of version 2."""
 UNSTABLE = {"session/fork": "ForkSessionRequest", "session/set_title": "SetSessionTitleRequest"}
 EXTENSIONS = ("_session/steering", "_goose/unstable/session/steer", "session/set_model")
 """Not in any schema; only for agents that have them."""
@@ -97,6 +104,8 @@ class Talk:
         self.now = 0
         numbers = count(1)
         self.host = HostSide(Env(lambda: self.now, lambda: f"id-{next(numbers)}"), **{"cwd": "/w", **options})
+        self.version = options.get("version", "1")
+        """The version that is spoken, for the schema."""
         self.events: list[e.Event] = self.host.start()
         self.sent: list[Line] = []
         self._grammar: dict[str, Grammar] = {}
@@ -117,15 +126,16 @@ class Talk:
 
     def _check_line(self, message: Line) -> None:
         assert message["jsonrpc"] == "2.0"
+        schema = f"v{self.version}"
         if method := message.get("method"):
-            if name := REQUESTS.get(method):
-                check("v1", name, message["params"])
+            if name := (REQUESTS if self.version == "1" else SECOND).get(method):
+                check(schema, name, message["params"])
             elif method not in EXTENSIONS:
-                check("v1-unstable", UNSTABLE[method], message["params"])
+                check(f"{schema}-unstable", UNSTABLE[method], message["params"])
         elif "error" in message:
-            check("v1", "Error", message["error"])
+            check(schema, "Error", message["error"])
         else:
-            check("v1", RESULTS[self._asked[message["id"]]], message["result"])
+            check(schema, RESULTS[self._asked[message["id"]]], message["result"])
 
     def do(self, command: Command) -> list[e.Event]:
         """The host sends a command."""

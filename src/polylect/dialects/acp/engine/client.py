@@ -21,6 +21,7 @@ class Client(Struct, frozen=True):
         notices: Whether it shows notices; `compactions`: compactions; `subagents`: sub-agents as sessions of their own.
         own: Whether it is polylect itself, which reads more than the protocol has.
         output: Whether it shows the output of calls as a terminal that we feed (Zed's `_meta.terminal_output`).
+        steers: Whether it is told of messages of the user that join a running turn.
     """
 
     name: str = ""
@@ -36,6 +37,7 @@ class Client(Struct, frozen=True):
     subagents: bool = False
     own: bool = False
     output: bool = False
+    steers: bool = False
 
     @property
     def offers(self) -> dict[str, Any]:
@@ -44,15 +46,17 @@ class Client(Struct, frozen=True):
 
 
 def read_client(params: dict[str, Any]) -> Client:
-    """The client that has sent these params of `initialize`."""
-    offered, name = params.get("clientCapabilities"), _text(_value(params, "clientInfo", "name"))
+    """The client that has sent these params of `initialize`, in the shape of either version."""
+    offered = params.get("clientCapabilities", params.get("capabilities"))
+    info = params.get("clientInfo", params.get("info"))
+    name = _text(_value(info, "name"))
     return Client(
         name=name,
-        version=_text(_value(params, "clientInfo", "version")),
+        version=_text(_value(info, "version")),
         read=_value(offered, "fs", "readTextFile") is True,
         write=_value(offered, "fs", "writeTextFile") is True,
         terminals=_value(offered, "terminal") is True,
-        login=_value(offered, "auth", "terminal") is True,
+        login=_value(offered, "auth", "terminal") is True or _is_object(offered, "auth", "terminal"),
         forms=_is_object(offered, "elicitation", "form"),
         urls=_is_object(offered, "elicitation", "url"),
         notices=_is_object(offered, "session", "notices"),

@@ -21,7 +21,8 @@ from polylect.wire import jsonl, jsonrpc
 
 
 class EngineSide(LineCodec[Command]):
-    """The agent's end of one connection. `version` is 1; `max_line` the longest line that is read.
+    """The agent's end of one connection. `version` is the newest that is spoken; a client may ask for an older one.
+    `max_line` is the longest line that is read.
 
     Args:
         agent_version: Our own version, for `agentInfo`.
@@ -46,7 +47,15 @@ class EngineSide(LineCodec[Command]):
         self._asks = PendingAsks(self._connection)
         self._host_calls = HostCalls(self._connection)
         agent = Implementation(name="polylect", title="polylect", version=agent_version)
-        self._requests = Requests(self._connection, self._asks, self._host_calls, agent=agent, auth=auth, logout=logout)
+        self._requests = Requests(
+            self._connection,
+            self._asks,
+            self._host_calls,
+            newest=int(version),
+            agent=agent,
+            auth=auth,
+            logout=logout,
+        )
         self._sessions = self._requests.sessions
 
     # The interface of a codec.
@@ -60,7 +69,9 @@ class EngineSide(LineCodec[Command]):
         if type(event) is e.TextDelta and not event.agent:
             session.writer.text(event)
             return []
-        return self._send(event, session)
+        commands = self._send(event, session)
+        session.after(event)
+        return commands
 
     def _send(self, event: e.Event, session: Session) -> list[Command]:
         match event:

@@ -6,7 +6,7 @@ that this end gives the engine have a `ref` in the same way. Everything on this 
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -21,6 +21,9 @@ from polylect.vocab.commands import Command
 from polylect.vocab.events import Reply
 from polylect.wire import jsonl
 from polylect.wire.jsonrpc import Error, Id, Invalid, Response
+
+if TYPE_CHECKING:
+    from polylect.dialects.acp.engine.v2 import SecondVersion
 
 OnReply = Callable[[Reply], list[Command]]
 OnResponse = Callable[[Response], list[Command]]
@@ -48,12 +51,13 @@ class ClientRequest:
 
     def answer(self, result: object) -> None:
         if self.close():
-            self._connection.out.append(_message({"id": self.id}, "result", result))
+            self._connection.out.append(_message({"id": self.id}, "result", self._connection.form(result)))
 
     def fail(self, error: Error) -> None:
         """Answer with an error. One that asks for a login repeats the ways to log in, as kimi does."""
         if error.code == AUTH_REQUIRED and isinstance(error.data, dict):
-            error = replace(error, data={**error.data, "authMethods": self._connection.auth_methods})
+            methods = [self._connection.form(method) for method in self._connection.auth_methods]
+            error = replace(error, data={**error.data, "authMethods": methods})
         if self.close():
             self._connection.out.append(_message({"id": self.id}, "error", error))
 
@@ -72,6 +76,8 @@ class Connection:
         self.client = Client()
         self.auth_methods: tuple[AuthMethod, ...] = ()
         """The ways to log in that the client was offered."""
+        self.v2: SecondVersion | None = None
+        """Translates messages, if version 2 is spoken."""
         self.delayed = DelayedOutput(env.now)
         self._open: dict[Id, ClientRequest] = {}
         """Requests of the client, by id. Of two with the same id, the last one."""
@@ -80,6 +86,10 @@ class Connection:
         self._last_id = -1
         self._replies: dict[str, OnReply] = {}
         """Who waits for the replies of the engine, by ref."""
+
+    def form(self, value: object) -> object:
+        """A result, or the params of a request, in the form of the version that is spoken."""
+        return self.v2.form(value) if self.v2 else value
 
     # Requests of the client.
 
@@ -107,7 +117,7 @@ class Connection:
         """Ask the client. `out` gets the line, if it has to wait. Returns the id, for `withdraw`."""
         self._last_id += 1
         self._responses[self._last_id] = on_response
-        line = _message({"id": self._last_id, "method": method}, "params", params)
+        line = _message({"id": self._last_id, "method": method}, "params", self.form(params))
         (self.out if out is None else out).append(line)
         return self._last_id
 

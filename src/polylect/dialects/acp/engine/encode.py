@@ -76,7 +76,9 @@ class SessionWriter:
             self.is_known = True
 
     def update(self, update: object) -> None:
-        self.out.append(b"%b%b}}\n" % (self._start, line_limit.line(update, MAX_CONTENT)[:-1]))
+        v2 = self._connection.v2
+        for form in v2.updates(update) if v2 else (update,):
+            self.out.append(b"%b%b}}\n" % (self._start, line_limit.line(form, MAX_CONTENT)[:-1]))
 
     def write(self, event: e.Event) -> None:
         """Write an event, if this wire has a form for it; tests/dialects/acp/unsaid.py lists what it has none for."""
@@ -97,8 +99,9 @@ class SessionWriter:
         self._pieces(self._heads.get("agent_thought_chunk") or self._head("agent_thought_chunk"), event.text)
 
     def user_message(self, event: e.UserMessage) -> None:
-        """Clients show themselves what they send, so only our own host hears of messages in a running turn."""
-        if self._connection.client.own and event.origin != "prompt":
+        """Clients of version 1 show what they send themselves, so only our own host is told of messages in a turn."""
+        client, joins = self._connection.client, event.origin in ("steer", "follow_up")
+        if (client.own and event.origin != "prompt") or (client.steers and joins):
             self.write_user(event)
 
     def write_user(self, event: e.UserMessage) -> None:

@@ -17,7 +17,7 @@ from msgspec import UNSET
 
 from polylect.dialects.acp.engine import session_list
 from polylect.dialects.acp.engine.asks import PendingAsks
-from polylect.dialects.acp.engine.client import read_client
+from polylect.dialects.acp.engine.client import Client, read_client
 from polylect.dialects.acp.engine.connection import ClientRequest, Connection, Refusal
 from polylect.dialects.acp.engine.encode import SessionWriter
 from polylect.dialects.acp.engine.host_calls import HostCalls
@@ -27,7 +27,7 @@ from polylect.dialects.acp.engine.sessions import OpenPrompt, Session, error_of
 from polylect.dialects.acp.frames import client as shapes
 from polylect.dialects.acp.frames.content import Shape
 from polylect.dialects.acp.frames.own_meta import read_own
-from polylect.dialects.acp.versions import NOT_FOUND
+from polylect.dialects.acp.versions import NOT_FOUND, UNSUPPORTED_VERSION
 from polylect.vocab import commands as c
 from polylect.vocab.answers import State
 from polylect.vocab.content import Failure
@@ -64,6 +64,7 @@ class Requests:
         asks: PendingAsks,
         host_calls: HostCalls,
         *,
+        newest: int,
         agent: shapes.Implementation,
         auth: tuple[shapes.AuthMethod, ...],
         logout: bool,
@@ -72,10 +73,12 @@ class Requests:
         self._connection = connection
         self._asks = asks
         self._host_calls = host_calls
+        self._newest = newest
         self._agent = agent
         self._auth = auth
         self._logout = logout
         self._initialized = False
+        self._make_session: type[Session] = Session
         self._answered: set[Id] = set()
         """Ids of requests that were answered by other means, before this end read them."""
 
@@ -97,7 +100,10 @@ class Requests:
             return []
 
     def _request(self, request: ClientRequest, params: Any) -> list[c.Command]:
-        handler = _HANDLERS.get(request.method)
+        v2, method = self._connection.v2, request.method
+        if v2:
+            method, params = v2.request(method, params)
+        handler = _HANDLERS.get(method)
         if handler is None:
             raise Refusal(
                 METHOD_NOT_FOUND, f"There is no method {request.method[:80]}", {"method": request.method[:80]}
@@ -123,8 +129,11 @@ class Requests:
     def _initialize(self, request: ClientRequest, params: Any) -> list[c.Command]:
         """What is wrong in the params counts as absent, but for the version, which is required."""
         fields = params if isinstance(params, dict) else {}
-        _convert({name: value for name, value in fields.items() if name == "protocolVersion"}, shapes.Initialize)
+        version = {name: value for name, value in fields.items() if name == "protocolVersion"}
+        asked = _convert(version, shapes.Initialize).protocol_version
         self._connection.client = client = read_client(fields)
+        if self._newest > 1:
+            client = self._negotiate(asked)
         self._initialized = True
         methods = tuple(method for method in self._auth if method.type is UNSET or client.login)
         self._connection.auth_methods = methods
@@ -152,6 +161,20 @@ class Requests:
             )
         )
         return []
+
+    def _negotiate(self, asked: int) -> Client:
+        """Choose the newest version that the client asks for or an older one. Returns the client as it then is."""
+        if asked < 1:
+            supported = list(range(1, self._newest + 1))
+            why = f"Version {asked} of the protocol is not spoken here; ask for {self._newest}"
+            raise Refusal(UNSUPPORTED_VERSION, why, {"requested": asked, "supported": supported})
+        if asked > 1:
+            from polylect.dialects.acp.engine.v2 import SecondVersion, Session2  # only for clients that speak it
+
+            self._connection.v2 = v2 = SecondVersion()
+            self._connection.client = v2.client(self._connection.client)
+            self._make_session, self._logout = Session2, True
+        return self._connection.client
 
     def _authenticate(self, request: ClientRequest, params: shapes.Authenticate) -> list[c.Command]:
         method = next((method for method in self._auth if method.id == params.method_id), None)
@@ -205,7 +228,7 @@ class Requests:
             return self._ask_state(_Opening(request, known, how, id))
         servers = tuple(map(read_server, params.mcp_servers or ()))
         target = "" if how == "new" else params.session_id
-        self.sessions[id] = session = Session(self._connection, id, params.cwd)
+        self.sessions[id] = session = self._make_session(self._connection, id, params.cwd)
         opening = _Opening(request, session, how, target)
         request.on_cancel = lambda: self._stop_opening(opening)
         ref = self._connection.expect(lambda reply: self._opened(reply, opening))
@@ -254,10 +277,12 @@ class Requests:
 
     def _answer_opening(self, opening: "_Opening") -> None:
         writer, state = opening.session.writer, opening.state
+        history = SessionWriter(self._connection, writer.id, writer.cwd)
+        history.release()
         if opening.how == "load":
-            history = SessionWriter(self._connection, writer.id, writer.cwd)
-            history.release()
             replay(opening.messages, state.plan, history)
+        if self._connection.v2 and opening.how in ("load", "resume"):
+            history.update(self._connection.v2.snapshot(opening.session))
         id = writer.id if opening.how in ("new", "fork") else UNSET
         options = writer.config.options()
         opening.request.answer(shapes.SessionOpened(session_id=id, modes=writer.config.modes, config_options=options))
@@ -358,7 +383,7 @@ class Requests:
         own = read_own(params.meta)
         turn = own.get("turn")
         turn = turn if isinstance(turn, str) and turn and turn not in session.prompts else self._connection.env.new_id()
-        session.prompts[turn] = prompt = OpenPrompt(request)
+        session.prompts[turn] = prompt = OpenPrompt(request, params.prompt)
         request.on_cancel = lambda: self._cancel_prompt(session, turn, prompt)
 
         def replied(reply: Reply) -> list[c.Command]:

@@ -15,11 +15,12 @@ from polylect.dialects.acp.engine.connection import ClientRequest, Connection
 from polylect.dialects.acp.engine.encode import SessionWriter
 from polylect.dialects.acp.engine.subagents import Subagents
 from polylect.dialects.acp.frames.client import PromptEnded, TurnUsage
+from polylect.dialects.acp.frames.content import AnyBlock
 from polylect.dialects.acp.frames.own_meta import own_meta
 from polylect.dialects.acp.frames.updates import SessionInfoChanged
 from polylect.dialects.acp.versions import AUTH_REQUIRED, NOT_FOUND
 from polylect.vocab.content import Failure, Reason, Usage
-from polylect.vocab.events import TurnEnded, TurnStarted
+from polylect.vocab.events import Event, TurnEnded, TurnStarted
 from polylect.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, Error
 
 _STOP_REASONS: dict[Reason, str] = {
@@ -43,10 +44,11 @@ _MESSAGE = 500
 
 
 class OpenPrompt:
-    """A prompt whose turn has not ended. `cancelled`: the client has cancelled it."""
+    """A prompt whose turn has not ended, with its blocks. `cancelled`: the client has cancelled it."""
 
-    def __init__(self, request: ClientRequest) -> None:
+    def __init__(self, request: ClientRequest, content: list[AnyBlock]) -> None:
         self.request = request
+        self.content = content
         self.cancelled = False
 
 
@@ -57,6 +59,8 @@ class Session:
         self.id = id
         self.prompts: dict[str, OpenPrompt] = {}
         """The open prompts of the client, by turn."""
+        self.state = "idle"
+        """What it is doing, in the words of version 2, which alone tells it."""
         self.closing = False
         """Whether the client has asked for its end."""
         self.writer = SessionWriter(connection, id, cwd)
@@ -65,23 +69,28 @@ class Session:
     def turn_started(self, event: TurnStarted) -> None:
         self.writer.turn = event.turn
         if event.turn not in self.prompts:
-            self._write_turn({"id": event.turn, "state": "started", "cause": event.cause})
+            self.writer.update(SessionInfoChanged(meta=turn_started(event)))
 
     def turn_ended(self, event: TurnEnded) -> None:
+        self.close_turn(event)
+        prompt = self.prompts.pop(event.turn, None)
+        if prompt is None:
+            self.writer.update(SessionInfoChanged(meta=turn_ended(event)))
+        elif event.reason == "error" and not prompt.cancelled:
+            prompt.request.fail(turn_error(event))
+        else:
+            prompt.request.answer(prompt_ended(event))
+
+    def close_turn(self, event: TurnEnded) -> None:
+        """End what the running turn has left open."""
         if event.turn == self.writer.turn:
             self.writer.turn = ""
             self.writer.abandon_calls()
             self.writer.explain(event)
             self.writer.end_message()
-        prompt = self.prompts.pop(event.turn, None)
-        if prompt is None:
-            ended = {"id": event.turn, "state": "ended", "reason": event.reason, **_details(event)}
-            self._write_turn(ended if event.failure is None else {**ended, "failure": to_builtins(event.failure)})
-        elif event.reason == "error" and not prompt.cancelled:
-            failure = event.failure or Failure("error", "The turn failed", "engine")
-            prompt.request.fail(error_of(failure, **_details(event)))
-        else:
-            prompt.request.answer(_ended(event))
+
+    def after(self, event: Event) -> None:
+        """An event of the session was written; version 2 tells what follows from it."""
 
     def end(self) -> None:
         """The session is closed: end what is open, and answer all prompts as cancelled."""
@@ -89,9 +98,6 @@ class Session:
         self.writer.abandon_calls()
         for turn in list(self.prompts):
             self.turn_ended(TurnEnded("cancelled", turn=turn))
-
-    def _write_turn(self, turn: dict[str, Any]) -> None:
-        self.writer.update(SessionInfoChanged(meta=own_meta(turn=turn)))
 
 
 def error_of(failure: Failure, **own: Any) -> Error:
@@ -103,7 +109,24 @@ def error_of(failure: Failure, **own: Any) -> Error:
     return Error(code, message, {"details": failure.message, "polylect": {**fields, **own}})
 
 
-def _ended(event: TurnEnded) -> PromptEnded:
+def turn_started(event: TurnStarted) -> dict[str, Any] | None:
+    """The `_meta` that begins a turn of the engine's own."""
+    return own_meta(turn={"id": event.turn, "state": "started", "cause": event.cause})
+
+
+def turn_ended(event: TurnEnded) -> dict[str, Any] | None:
+    """The `_meta` that ends a turn of the engine's own."""
+    ended = {"id": event.turn, "state": "ended", "reason": event.reason, **_details(event)}
+    return own_meta(turn=ended if event.failure is None else {**ended, "failure": to_builtins(event.failure)})
+
+
+def turn_error(event: TurnEnded) -> Error:
+    """The error for a turn that has failed."""
+    return error_of(event.failure or Failure("error", "The turn failed", "engine"), **_details(event))
+
+
+def prompt_ended(event: TurnEnded) -> PromptEnded:
+    """The result for a turn that has ended."""
     usage, failure = event.usage, event.failure
     tokens = TurnUsage(
         total_tokens=usage.tokens,

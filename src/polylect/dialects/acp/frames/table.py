@@ -4,6 +4,7 @@ A result has no method on the wire; it is listed as the method and `result`. Not
 """
 
 import re
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -11,6 +12,7 @@ from msgspec import Struct, defstruct
 
 from polylect.dialects.acp.frames import agent, client
 from polylect.dialects.acp.frames.content import Shape
+from polylect.dialects.acp.versions import VERSIONS
 from polylect.wire.jsonrpc import Error, Id
 
 Requests = dict[str, tuple[type[Shape], type[Shape]]]
@@ -45,5 +47,20 @@ def _messages(requests: Requests, notifications: dict[str, type[Shape]], answere
     }
 
 
-EVENTS = _messages(agent.REQUESTS, agent.NOTIFICATIONS, client.REQUESTS)
-COMMANDS = _messages(client.REQUESTS, client.NOTIFICATIONS, agent.REQUESTS)
+class Shapes(Mapping[str, dict[str, Any]]):
+    """The messages of each version by direction. They are made when somebody asks for them."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(VERSIONS)
+
+    def __len__(self) -> int:
+        return len(VERSIONS)
+
+    def __getitem__(self, version: str) -> dict[str, Any]:
+        from_client, from_agent, told = client.REQUESTS, agent.REQUESTS, agent.NOTIFICATIONS
+        if version == "2":
+            from polylect.dialects.acp.frames import v2  # not while version 1 is spoken
+
+            from_client, from_agent, told = v2.CLIENT_REQUESTS, v2.AGENT_REQUESTS, v2.AGENT_NOTIFICATIONS
+        events = _messages(from_agent, told, from_client)
+        return {"events": events, "commands": _messages(from_client, client.NOTIFICATIONS, from_agent)}

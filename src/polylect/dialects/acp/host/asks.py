@@ -137,10 +137,10 @@ def _closed(ask: Ask, answer: Answer) -> AskClosed:
 def permission(ask: str, params: Object, call: Call) -> Ask:
     """The question whether a call may run. What the agent shows beside it may be all that says what would run."""
     options = tuple(_option(row) for row in objects(params, "options") if text(row, "optionId"))
-    title = call.title or call.tool
+    title = text(params, "title") or call.title or call.tool
     own = read_own(params.get("_meta"))
     question = Ask(ask, call=call.id, name=call.tool, args=call.args, category=call.category, title=title)
-    shown = "" if own else call_output(call.content, None)
+    shown = "" if own else text(params, "description") or call_output(call.content, None)
     return _with_own(replace(question, options=options), {"reason": shown, **own})
 
 

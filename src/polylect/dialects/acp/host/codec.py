@@ -78,6 +78,11 @@ class HostSide(HostCodec):
         self._terminal = terminal
         self._login = login
         self._connection = Connection(env, self._out.append)
+        if version == "2":
+            from polylect.dialects.acp.host.v2 import SecondVersion  # only for agents that speak it
+
+            self._connection.v2 = SecondVersion(env.new_id)
+            self.carries_client_services = False
         opening = Opening(how, session, cwd, tuple(folders), tuple(servers))
         wishes = {key: value for key, value in (("mode", mode), ("model", model)) if value}
         self._sessions = Sessions(
@@ -166,15 +171,16 @@ class HostSide(HostCodec):
     def _note_request(self, id: jsonrpc.Id, method: str, params: Object) -> list[e.Event]:
         session = self._sessions.of(text(params, "sessionId")) if method == "session/prompt" else None
         if method == "initialize":
-            self._connection.note_request(id, self._initialized)
+            self._connection.note_request(id, self._initialized, method, "")
         elif how := _OPENINGS.get(method):
             opening = Opening(how, text(params, "sessionId"), text(params, "cwd"))
-            self._connection.note_request(id, self._sessions.note_opening(opening))
+            self._connection.note_request(id, self._sessions.note_opening(opening), method, opening.target)
         elif session:
             words = [text(block, "text") for block in params.get("prompt", ()) if isinstance(block, dict)]
             prompt = c.Prompt(self._env.new_id(), "\n".join(filter(None, words)))
             session.queue.began(prompt.turn, prompt)
-            self._connection.note_request(id, self._commands.prompt_answered(session, prompt.turn))
+            answered = self._commands.prompt_answered(session, prompt.turn)
+            self._connection.note_request(id, answered, method, session.id)
             return session.begin(prompt)
         return []
 
@@ -193,16 +199,19 @@ class HostSide(HostCodec):
     # Lines of the agent.
 
     def _receive_line(self, line: bytes | jsonl.TooLong) -> list[e.Event]:
-        match message := jsonrpc.read(line):
-            case jsonrpc.Invalid():
-                events = self._invalid(message)
-            case jsonrpc.Request(_, method, params) | jsonrpc.Notification(method, params):
-                handlers: Mapping[str, Any] = _REQUESTS if isinstance(message, jsonrpc.Request) else _NOTIFICATIONS
-                fields = params if isinstance(params, dict) else {}
-                events = self._message(handlers, message, method, fields, line if isinstance(line, bytes) else b"")
-            case jsonrpc.Response():
-                events = self._connection.receive(message) or []
-        return self._complete(events)
+        message, v2 = jsonrpc.read(line), self._connection.v2
+        if isinstance(message, jsonrpc.Invalid):
+            return self._complete(self._invalid(message))
+        raw = line if isinstance(line, bytes) else b""
+        messages = v2.incoming(message) if v2 else [message]
+        return self._complete([event for one in messages for event in self._read(one, raw)])
+
+    def _read(self, message: jsonrpc.Request | jsonrpc.Notification | jsonrpc.Response, line: bytes) -> list[e.Event]:
+        if isinstance(message, jsonrpc.Response):
+            return self._connection.receive(message) or []
+        handlers: Mapping[str, Any] = _REQUESTS if isinstance(message, jsonrpc.Request) else _NOTIFICATIONS
+        fields = message.params if isinstance(message.params, dict) else {}
+        return self._message(handlers, message, message.method, fields, line)
 
     def _invalid(self, message: jsonrpc.Invalid) -> list[e.Event]:
         """A line that is no message. What was meant as one is answered; a line of a log is not."""
@@ -258,6 +267,8 @@ class HostSide(HostCodec):
         try:
             if failure is not None:
                 raise CannotStart(f"the agent cannot be spoken to: {failure.message}")
+            if result.get("protocolVersion") != 2:
+                self._connection.v2 = None
             self._connection.agent = read_agent(result)
             self.carries_prompt_options = self._connection.agent.ours
         except CannotStart as error:

@@ -5,6 +5,7 @@ Both ends send requests, and each counts its own ids. Ours are whole numbers; th
 
 from collections.abc import Callable
 from itertools import count
+from typing import TYPE_CHECKING
 
 from polylect.dialects.acp.frames.content import Shape
 from polylect.dialects.acp.host.failures import failure_of
@@ -16,6 +17,9 @@ from polylect.dialects.lenient import Object
 from polylect.vocab.content import Failure
 from polylect.vocab.events import Event
 from polylect.wire import jsonrpc
+
+if TYPE_CHECKING:
+    from polylect.dialects.acp.host.v2 import SecondVersion
 
 Answered = Callable[[Object, Failure | None], list[Event]]
 """Takes the result of a request, or why it failed, and returns the events that follow."""
@@ -37,18 +41,22 @@ class Connection:
         self.retired = False
         """Whether the agent is of no more use: another one goes on, and gets the prompts that wait."""
         self._write = write
+        self.v2: SecondVersion | None = None
+        """Translates messages, if version 2 is spoken."""
         self._ids = count(1)
         self._waiting: dict[jsonrpc.Id, Answered] = {}
 
     def request(self, method: str, params: Shape, answered: Answered) -> None:
         """Sends a request. Raises Refusal if it is too long for the wire."""
         id = next(self._ids)
+        if self.v2:
+            method, params = self.v2.request(method, params)
         line = jsonrpc.request(id, method, params)
         if len(line) > MAX_FRAME:
             raise Refusal(f"a line of this wire holds at most {MAX_FRAME} bytes; attach a path", "too_long")
         if not self.listening:
             self._write(line)
-            self._waiting[id] = answered
+            self.note_request(id, answered, method, getattr(params, "session_id", ""))
 
     def notify(self, method: str, params: Shape) -> None:
         self._write(jsonrpc.notification(method, params))
@@ -59,9 +67,11 @@ class Connection:
     def error(self, id: jsonrpc.Id, error: jsonrpc.Error) -> None:
         self._write(jsonrpc.error(id, error))
 
-    def note_request(self, id: jsonrpc.Id, answered: Answered) -> None:
-        """A request that our own end has sent by other means."""
+    def note_request(self, id: jsonrpc.Id, answered: Answered, method: str, session: str) -> None:
+        """A request that our own end has sent, perhaps by other means."""
         self._waiting[id] = answered
+        if self.v2:
+            self.v2.sent(id, method, session)
 
     def receive(self, response: jsonrpc.Response) -> list[Event] | None:
         """The events that follow from an answer; None if nothing was asked with this id."""

@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from polylect.dialects.lenient import Object, inner, text
+from polylect.dialects.lenient import Object, inner, objects, text
 from polylect.vocab.content import Attachment, Document, File, Image, Link
 
 _OUTPUT_KEYS = ("output", "formatted_output", "aggregated_output", "stdout", "content", "text", "message", "error")
@@ -74,6 +74,8 @@ def _item_text(item: Object) -> str:
     match text(item, "type"):
         case "content":
             return block_text(inner(item, "content"))
+        case "diff" if changes := objects(item, "changes"):  # version 2
+            return text(inner(item, "patch"), "text") or "\n".join(text(change, "path") for change in changes)
         case "diff":
             return "\n".join(_diff(text(item, "path"), text(item, "oldText"), text(item, "newText")))
     return ""

@@ -55,7 +55,7 @@ class AgentInfo(Struct, frozen=True):
 
     def reaches(self, transport: str) -> bool:
         """Whether it connects to MCP servers of this transport."""
-        return transport == "stdio" or self._capabilities("mcpCapabilities").get(transport) is True
+        return self._capabilities("mcpCapabilities").get(transport, transport == "stdio") is True
 
     def has(self, what: str) -> bool:
         """Whether it has this capability of sessions: `list`, `resume`, `close`, `delete`, `fork`, `title` ..."""

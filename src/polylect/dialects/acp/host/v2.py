@@ -1,0 +1,342 @@
+"""Version 2 of the protocol at the client's end: messages of the agent become those of version 1, and ours those of 2.
+
+    state_update "idle" after a prompt    ->  the answer to that prompt, as version 1 has it
+    state_update without a prompt         ->  the beginning or the end of a turn that the agent began by itself
+    agent_message, tool_call_content_chunk, terminal_output_chunk ...  ->  chunks and updates of calls
+
+So the rest of this end knows one version only. `HostSide` makes one `SecondVersion` if version 2 is wanted; an agent
+that answers with version 1 is spoken to without it. Fields are read leniently, as everywhere at this end.
+"""
+
+from binascii import Error as NotBase64
+from binascii import a2b_base64
+from codecs import getincrementaldecoder
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import UNSET, Struct
+from msgspec.structs import asdict
+
+from polylect.dialects.acp.frames import client, v2
+from polylect.dialects.acp.frames.content import Shape
+from polylect.dialects.acp.frames.own_meta import KEY
+from polylect.dialects.acp.host.content import block_text
+from polylect.dialects.lenient import Object, inner, objects, text
+from polylect.wire.jsonrpc import INTERNAL_ERROR, Error, Id, Notification, Request, Response
+
+_METHODS = {"authenticate": "auth/login", "logout": "auth/logout", "session/load": "session/resume"}
+_MESSAGES = {"user_message": "user_message_chunk", "agent_message": "agent_message_chunk"}
+_MESSAGES |= {"agent_thought": "agent_thought_chunk"}
+_FINAL = ("completed", "failed", "cancelled")
+_utf8 = getincrementaldecoder("utf-8")
+
+
+class _Session:
+    """What is under way in a session of the wire."""
+
+    def __init__(self) -> None:
+        self.prompt: Id | None = None
+        """The id of our prompt whose turn has not ended."""
+        self.message: str | None = None
+        """The id of its message, once it is answered."""
+        self.ended: Response | None = None
+        """How its turn has ended, if the agent says so before it answers the prompt."""
+        self.turn = ""
+        """The turn that the agent has begun by itself."""
+        self.texts: dict[tuple[str, str], str] = {}
+        """What was said so far in each message of the turn, by kind and id."""
+        self.contents: dict[str, list[Object]] = {}
+        """What each call of the turn shows."""
+
+
+class _Terminal(Struct):
+    """A terminal of the agent's: its output so far, and the call that shows it."""
+
+    decoder: Any
+    output: str = ""
+    call: str = ""
+
+
+class SecondVersion:
+    """Translates the messages of one connection. `new_id` makes ids for turns that the agent begins."""
+
+    def __init__(self, new_id: Callable[[], str]) -> None:
+        self._new_id = new_id
+        self._sent: dict[Id, tuple[str, str]] = {}
+        """The method and the session of our requests that are not answered."""
+        self._sessions: dict[str, _Session] = {}
+        self._parents: dict[str, str] = {}
+        """Sessions of sub-agents, and the sessions that they belong to."""
+        self._terminals: dict[tuple[str, str], _Terminal] = {}
+
+    # What we send.
+
+    def request(self, method: str, params: Shape) -> tuple[str, Shape]:
+        """The method and the params that mean the same in version 2."""
+        if isinstance(params, client.Initialize):
+            capabilities = params.client_capabilities or client.ClientCapabilities()
+            offered = v2.ClientCapabilities(elicitation=capabilities.elicitation)
+            info = params.client_info or client.Implementation(name="", version="")
+            return method, v2.Initialize(protocol_version=2, info=info, capabilities=offered)
+        if isinstance(params, client.NewSession | client.LoadSession | client.ResumeSession):
+            params = _opening(method, params)
+        elif isinstance(params, client.SetConfigOption):
+            fields = asdict(params) | {"type": params.type or "id"}
+            params = v2.SetConfigOption(**fields)
+        return _METHODS.get(method, method), params
+
+    def sent(self, id: Id, method: str, session: str) -> None:
+        """A request was sent; `session` is the one that it is about."""
+        self._sent[id] = method, session
+        if method == "session/prompt":
+            state = self._session(session)
+            state.prompt, state.message, state.ended = id, None, None
+
+    # What the agent sends.
+
+    def incoming(self, message: Request | Notification | Response) -> list[Request | Notification | Response]:
+        """The messages of version 1 that mean the same."""
+        if isinstance(message, Response):
+            return self._response(message)
+        params = message.params if isinstance(message.params, dict) else {}
+        if isinstance(message, Request):
+            asks = message.method == "session/request_permission" and "toolCall" not in params
+            return [Request(message.id, message.method, _permission(message.id, params))] if asks else [message]
+        update, session = params.get("update"), text(params, "sessionId")
+        if message.method != "session/update" or not isinstance(update, dict) or not session:
+            return [message]
+        if text(update, "sessionUpdate") == "state_update":
+            return self._state(session, update)
+        return [_update(session, one) for one in self._updates(session, update)]
+
+    def _response(self, response: Response) -> list[Request | Notification | Response]:
+        method, session = self._sent.pop(response.id, ("", ""))
+        result = response.result if isinstance(response.result, dict) else {}
+        if method == "session/prompt" and response.error is None:
+            state = self._session(session)
+            state.message = text(result, "messageId")
+            return [self._finish(state, state.ended)] if state.ended else []
+        if method == "session/prompt":
+            self._session(session).prompt = None
+        elif method == "initialize" and response.error is None:
+            return [Response(response.id, _agent(result))]
+        return [Response(response.id, _with_config(result), response.error)]
+
+    def _session(self, id: str) -> _Session:
+        return self._sessions.setdefault(id, _Session())
+
+    # States.
+
+    def _state(self, id: str, update: Object) -> list[Request | Notification | Response]:
+        if parent := self._parents.get(id):
+            about = {"sessionUpdate": "subagent_update", "sessionId": id, "state": update}
+            return [_update(parent, about)]
+        session, idle = self._session(id), text(update, "state") == "idle"
+        own = inner(inner(inner(update, "_meta"), KEY), "turn")
+        if own:
+            return [_turn(id, own)]
+        if idle and session.prompt is not None:
+            session.ended = _ended(session.prompt, update)
+            return [self._finish(session, session.ended)] if session.message is not None else []
+        if session.prompt is not None:
+            session.ended = None
+            return []
+        if idle == (not session.turn):
+            return []
+        turn, session.turn = session.turn or self._new_id(), "" if idle else session.turn
+        if not idle:
+            session.turn = turn
+            return [_turn(id, {"id": turn, "state": "started", "cause": "engine"})]
+        reason = _REASONS.get(text(update, "stopReason"), "end")
+        return [_turn(id, {"id": turn, "state": "ended", "reason": reason})]
+
+    def _finish(self, session: _Session, ended: Response) -> Response:
+        session.prompt, session.message, session.ended = None, None, None
+        session.texts.clear()
+        session.contents.clear()
+        return ended
+
+    # Updates.
+
+    def _updates(self, session: str, update: Object) -> list[Object]:
+        match text(update, "sessionUpdate"):
+            case "user_message" | "agent_message" | "agent_thought" as kind:
+                return self._message(self._session(session), _MESSAGES[kind], update)
+            case "user_message_chunk" | "agent_message_chunk" | "agent_thought_chunk" as kind:
+                return self._chunk(self._session(session), kind, update)
+            case "tool_call_update":
+                return [self._call(session, update)]
+            case "tool_call_content_chunk":
+                shown = self._session(session).contents.get(text(update, "toolCallId"), [])
+                changed = {key: value for key, value in update.items() if key != "content"}
+                more = {"sessionUpdate": "tool_call_update", "content": [*shown, inner(update, "content")]}
+                return [self._call(session, changed | more)]
+            case "terminal_update" | "terminal_output_chunk":
+                return self._terminal(session, update)
+            case "config_option_update":
+                return [_with_config(update)]
+            case "subagent_update":
+                self._parents[text(update, "sessionId")] = session
+        return [update]
+
+    def _message(self, session: _Session, kind: str, update: Object) -> list[Object]:
+        """A whole message as chunks. What was sent in chunks already is left out."""
+        blocks = objects(update, "content")
+        said = session.texts.get((kind, text(update, "messageId")), "")
+        if said and all(text(block, "type") == "text" for block in blocks):
+            whole = "".join(map(block_text, blocks))
+            blocks = [{"type": "text", "text": whole[len(said) :]}] if whole.startswith(said) and whole != said else []
+        elif said:
+            blocks = []
+        chunks = [{**update, "sessionUpdate": kind, "content": block} for block in blocks]
+        return [chunk for one in chunks for chunk in self._chunk(session, kind, one)]
+
+    def _chunk(self, session: _Session, kind: str, update: Object) -> list[Object]:
+        id = text(update, "messageId")
+        session.texts[kind, id] = session.texts.get((kind, id), "") + block_text(inner(update, "content"))
+        echo = kind == "user_message_chunk" and session.prompt is not None and session.message in (None, id)
+        return [] if echo and not inner(inner(update, "_meta"), KEY) else [update]
+
+    def _call(self, session: str, update: Object) -> Object:
+        """An update of a call, whose terminals become their output when it ends."""
+        call, status = text(update, "toolCallId"), text(update, "status")
+        contents = self._session(session).contents
+        if "content" in update:
+            contents[call] = objects(update, "content")
+            for item in contents[call]:
+                if text(item, "type") == "terminal":
+                    self._terminal_of(session, item).call = call
+        if status not in _FINAL:
+            return update
+        shown = [self._printed(session, item) for item in contents.pop(call, [])]
+        update = {**update, **({"content": shown} if shown else {})}
+        if status != "cancelled":
+            return update
+        meta = inner(update, "_meta")
+        return {**update, "status": "failed", "_meta": {**meta, KEY: {"outcome": "cancelled", **inner(meta, KEY)}}}
+
+    # Terminals.
+
+    def _terminal_of(self, session: str, fields: Object) -> _Terminal:
+        return self._terminals.setdefault((session, text(fields, "terminalId")), _Terminal(_utf8("replace")))
+
+    def _terminal(self, session: str, update: Object) -> list[Object]:
+        """News of a terminal, as news of its call."""
+        terminal, meta = self._terminal_of(session, update), dict[str, Any]()
+        chunk = text(update, "sessionUpdate") == "terminal_output_chunk"
+        data = text(update if chunk else inner(update, "output"), "data")
+        try:
+            printed = terminal.decoder.decode(a2b_base64(data))
+        except NotBase64:
+            printed = ""
+        if printed:
+            news = printed if chunk or not printed.startswith(terminal.output) else printed[len(terminal.output) :]
+            terminal.output = terminal.output + printed if chunk else printed
+            meta["terminal_output"] = {"data": news}
+        if isinstance(ended := update.get("exitStatus"), dict):
+            meta["terminal_exit"] = {"exit_code": ended.get("exitCode")}
+        if not terminal.call or not meta:
+            return []
+        return [{"sessionUpdate": "tool_call_update", "toolCallId": terminal.call, "_meta": meta}]
+
+    def _printed(self, session: str, item: Object) -> Object:
+        if text(item, "type") != "terminal":
+            return item
+        terminal = self._terminals.pop((session, text(item, "terminalId")), None)
+        return {"type": "content", "content": {"type": "text", "text": terminal.output if terminal else ""}}
+
+
+_REASONS = {"max_tokens": "length", "max_turn_requests": "limit", "refusal": "refused"}
+_REASONS |= {"cancelled": "cancelled", "error": "error"}
+
+
+def _update(session: str, update: Object) -> Notification:
+    return Notification("session/update", {"sessionId": session, "update": update})
+
+
+def _turn(session: str, turn: Object) -> Notification:
+    return _update(session, {"sessionUpdate": "session_info_update", "_meta": {KEY: {"turn": turn}}})
+
+
+def _ended(prompt: Id, update: Object) -> Response:
+    """The answer to a prompt whose turn has ended so."""
+    if text(update, "stopReason") != "error":
+        return Response(prompt, update)
+    error = inner(update, "error")
+    code = error.get("code")
+    number = code if isinstance(code, int) else INTERNAL_ERROR
+    return Response(prompt, None, Error(number, text(error, "message") or "The turn failed", error.get("data", UNSET)))
+
+
+def _permission(request: Id, params: Object) -> Object:
+    """A permission request with the call that it is about, whether the agent names one or not."""
+    subject, title = inner(params, "subject"), text(params, "title")
+    call: Object = {"toolCallId": text(subject, "toolCallId") or f"ask-{request}", "title": title}
+    if command := text(subject, "command"):
+        call |= {"kind": "execute", "rawInput": {"command": command, "cwd": text(subject, "cwd")}}
+    return {**params, "toolCall": subject.get("toolCall", call)}
+
+
+def _agent(result: Object) -> Object:
+    """The answer to `initialize` in the shape of version 1, with the version that is spoken."""
+    if "agentCapabilities" in result or "capabilities" not in result:  # goose echoes any number
+        return {**result, "protocolVersion": 1} if result.get("protocolVersion") == 2 else result
+    session = inner(inner(result, "capabilities"), "session")
+    there = isinstance(inner(result, "capabilities").get("session"), dict)
+    methods = [{**method, "id": text(method, "methodId")} for method in objects(result, "authMethods")]
+    mcp = inner(session, "mcp")
+    baseline: Object = {name: {} for name in ("list", "resume", "close") if there}
+    return {
+        "protocolVersion": 2,
+        "agentInfo": inner(result, "info"),
+        "agentCapabilities": {
+            "loadSession": there,
+            "promptCapabilities": {name: isinstance(value, dict) for name, value in inner(session, "prompt").items()},
+            "mcpCapabilities": {name: isinstance(mcp.get(name), dict) for name in ("stdio", "http")},
+            "sessionCapabilities": {**session, **baseline},
+            "auth": {"logout": {}} if methods else {},
+        },
+        "authMethods": methods,
+        "_meta": result.get("_meta"),
+    }
+
+
+def _with_config(fields: Object) -> Object:
+    """A result or an update whose config options have the names of version 1."""
+    if not isinstance(fields.get("configOptions"), list):
+        return fields
+    options = [
+        {**option, "id": text(option, "configId"), "options": [_group(row) for row in objects(option, "options")]}
+        for option in objects(fields, "configOptions")
+    ]
+    return {**fields, "configOptions": options}
+
+
+def _group(row: Object) -> Object:
+    return {**row, "group": row["groupId"]} if "groupId" in row else row
+
+
+def _opening(method: str, params: client.NewSession | client.LoadSession | client.ResumeSession) -> Shape:
+    servers = [
+        v2.McpServer(
+            name=server.name,
+            type=server.type or "stdio",
+            command=server.command,
+            args=server.args or UNSET,
+            env=server.env or UNSET,
+            url=server.url,
+            headers=server.headers or UNSET,
+        )
+        for server in params.mcp_servers or ()
+    ]
+    about: dict[str, Any] = {
+        "cwd": params.cwd,
+        "mcp_servers": tuple(servers),
+        "additional_directories": tuple(params.additional_directories or ()),
+    }
+    if isinstance(params, client.NewSession):
+        return v2.NewSession(**about)
+    if method == "session/fork":
+        return v2.ForkSession(session_id=params.session_id, **about)
+    replay = v2.ReplayFrom(type="start") if method == "session/load" else None
+    return v2.ResumeSession(session_id=params.session_id, replay_from=replay, **about)
