@@ -12,11 +12,13 @@ Object = dict[str, Any]
 class Client:
     """Checks every message of the agent, and answers permissions as `choose` says (None: never).
 
+    `version` is the one that it asks for, and expects to be spoken.
     `agent` is what carries messages: an `Engine`, or anything else with `send` and `frame`.
     """
 
-    def __init__(self, agent: Any) -> None:
+    def __init__(self, agent: Any, version: int = 1) -> None:
         self.agent = agent
+        self.version = version
         self.seen: list[Object] = []
         self.choose: Callable[[Object], Object | None] = allow
         self._sent: dict[object, str] = {}
@@ -33,7 +35,7 @@ class Client:
         """The next message of the agent. A request for permission is answered."""
         message = self.agent.frame()
         answered = "" if "method" in message else self._sent.get(message["id"], "")
-        check(message, answered)
+        check(message, answered, version=self.version)
         self.seen.append(message)
         if message.get("method") == "session/request_permission":
             if (outcome := self.choose(message["params"])) is not None:
@@ -60,7 +62,10 @@ class Client:
                 return update
 
     def initialize(self, **capabilities: object) -> Object:
-        answer = self.call("i", "initialize", protocolVersion=1, clientCapabilities=capabilities)
+        params: Object = {"clientCapabilities": capabilities}
+        if self.version == 2:
+            params = {"capabilities": capabilities, "info": {"name": "test", "version": "1"}}
+        answer = self.call("i", "initialize", protocolVersion=self.version, **params)
         result: Object = answer["result"]
         return result
 
@@ -71,6 +76,14 @@ class Client:
 
     def prompt(self, id: object, session: str, text: str = "go") -> None:
         self.request(id, "session/prompt", sessionId=session, prompt=[{"type": "text", "text": text}])
+
+    def idle(self, session: str) -> Object:
+        """The end of the turn in this session, in version 2."""
+        while True:
+            params: Object = self.next().get("params", {})
+            update: Object = params.get("update", {})
+            if params.get("sessionId") == session and update.get("state") == "idle":
+                return update
 
     def text(self, session: str) -> str:
         """All that the agent has said in a session."""

@@ -73,6 +73,8 @@ WIRES = {
     "json-stream 0.1.0": Wire("polylect-jsonstream", lanes=False, args=("--protocol", "0.1.0"), version="0.1.0"),
     "omp": Wire("polylect-omp"),
     "claude": Wire("polylect-claude", calls=ONE_BY_ONE),
+    "acp 1": Wire("polylect-acp"),
+    "acp 2": Wire("polylect-acp", version="2"),
 }
 """A new dialect is one more line."""
 

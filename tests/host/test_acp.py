@@ -10,6 +10,7 @@ import pytest
 
 from engine_process import Place
 from machine import PATIENCE
+from polylect.dialects.acp.versions import VERSIONS
 from polylect.host import (
     Agent,
     Ask,
@@ -54,6 +55,12 @@ def talk(place: Place, do: Callable[[Agent], Awaitable[None]], **options: Any) -
     asyncio.run(asyncio.wait_for(main(), PATIENCE))
 
 
+@pytest.fixture(params=VERSIONS)
+def version(request: pytest.FixtureRequest) -> str:
+    """The version of the protocol that our own engine and the SDK speak."""
+    return str(request.param)
+
+
 def small(kind: str, do: Callable[[Agent], Awaitable[None]], **options: Any) -> None:
     """With an agent that is started by a command line."""
 
@@ -67,7 +74,10 @@ def small(kind: str, do: Callable[[Agent], Awaitable[None]], **options: Any) -> 
 # Our own engine.
 
 
-def test_a_turn_with_a_question(place: Place) -> None:
+def test_a_turn_with_a_question(place: Place, version: str) -> None:
+    """Requirement 60 of docs/acp.md."""
+    lines: list[bytes] = []
+
     async def do(agent: Agent) -> None:
         events = [event async for event in agent.prompt("go")]
         kinds = [type(event).__name__ for event in events if isinstance(event, Ask | AskClosed | ToolFinished)]
@@ -75,10 +85,12 @@ def test_a_turn_with_a_question(place: Place) -> None:
         assert isinstance(events[-1], TurnEnded)
         assert events[-1].usage.tokens > 0
 
-    talk(place, do, approve=lambda ask: True)
+    talk(place, do, version=version, approve=lambda ask: True, tap=lambda way, data: lines.append(data))
+    spoken = b"".join(lines)
+    assert (b"state_update" in spoken, b"stopReason" in spoken) == (version == "2", True)
 
 
-def test_a_session_has_the_name_that_a_program_gives_it(place: Place) -> None:
+def test_a_session_has_the_name_that_a_program_gives_it(place: Place, version: str) -> None:
     sessions: list[str] = []
 
     async def begin(agent: Agent) -> None:
@@ -92,12 +104,12 @@ def test_a_session_has_the_name_that_a_program_gives_it(place: Place) -> None:
         assert card.at > 0
         assert card.id == sessions[0]
 
-    talk(place, begin, session="mine")
-    talk(place, go_on, resume="mine")
-    talk(place, go_on, resume="latest")
+    talk(place, begin, version=version, session="mine")
+    talk(place, go_on, version=version, resume="mine")
+    talk(place, go_on, version=version, resume="latest")
 
 
-def test_what_the_agent_has_is_known_once_it_is_connected(place: Place) -> None:
+def test_what_the_agent_has_is_known_once_it_is_connected(place: Place, version: str) -> None:
     async def do(agent: Agent) -> None:
         words = (
             "steer",
@@ -118,10 +130,10 @@ def test_what_the_agent_has_is_known_once_it_is_connected(place: Place) -> None:
         assert agent.settings["mode"] == "force"
         assert (await agent.state()).mode == "force"
 
-    talk(place, do)
+    talk(place, do, version=version)
 
 
-def test_another_session_is_opened_on_the_same_connection(place: Place) -> None:
+def test_another_session_is_opened_on_the_same_connection(place: Place, version: str) -> None:
     async def do(agent: Agent) -> None:
         await agent.ask("one")
         first = agent.session
@@ -132,18 +144,18 @@ def test_another_session_is_opened_on_the_same_connection(place: Place) -> None:
         await agent.resume(first)
         assert agent.session == first
 
-    talk(place, do)
+    talk(place, do, version=version)
 
 
-def test_a_session_that_is_not_there(place: Place) -> None:
+def test_a_session_that_is_not_there(place: Place, version: str) -> None:
     async def do(agent: Agent) -> None:
         raise AssertionError
 
     with pytest.raises(NoSuchSession, match="not-there"):
-        talk(place, do, resume="not-there")
+        talk(place, do, version=version, resume="not-there")
 
 
-def test_mcp_servers_are_named_when_the_session_is_opened(place: Place) -> None:
+def test_mcp_servers_are_named_when_the_session_is_opened(place: Place, version: str) -> None:
     """Requirement 15 of docs/acp.md."""
     lines: list[bytes] = []
 
@@ -151,10 +163,12 @@ def test_mcp_servers_are_named_when_the_session_is_opened(place: Place) -> None:
         await agent.ask("hi")
 
     server = Server("team", command="python3", args=("-c", "pass"))
-    talk(place, do, servers=[server], tap=lambda way, data: lines.append(data) if way == "in" else None)
+    talk(
+        place, do, version=version, servers=[server], tap=lambda way, data: lines.append(data) if way == "in" else None
+    )
     (line,) = [line for line in b"".join(lines).splitlines() if b"session/new" in line]
     assert b'"name":"team"' in line
-    assert b'"env":[]' in line
+    assert (b'"env":[]' in line) == (version == "1")
     assert b'/python3"' in line
 
 

@@ -120,6 +120,7 @@ ENGINES: dict[str, Engine | AcpAgent] = {
     "polylect pi": Engine("polylect-omp", "pi"),
     "polylect claude": Engine("polylect-claude"),
     "polylect acp": Engine("polylect-acp"),
+    "polylect acp 2": Engine("polylect-acp", "2"),
     "claude": Engine("claude"),
     "omp 13": Engine("omp", "13"),
     "omp 18": Engine("omp", "18"),

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from conversations import CONVERSATIONS
 from dialects.acp.engine.agent import ALL, STATE, Agent, prompt
 from dialects.everything import EVENTS
 from polylect.dialects.acp.frames import client
+from polylect.dialects.acp.versions import VERSIONS
 from polylect.vocab import commands as c
 from polylect.vocab import events as e
 from polylect.vocab.answers import SessionCard
@@ -38,6 +40,7 @@ VALUES = {
     "methodId": st.just("key"),
     "requestId": st.integers(0, 40),
     "cursor": st.just("x"),
+    "replayFrom": st.just({"type": "start"}) | JSON,
     "_meta": JSON,
 }
 LIKELY = ("sessionId", "cwd", "mcpServers", "prompt", "modeId", "configId", "value")
@@ -46,13 +49,14 @@ PARAMS = st.one_of(
     st.fixed_dictionaries({}, optional=VALUES),
     JSON,
 )
-METHODS = [*client.REQUESTS, "$/cancel_request", "session/cancel", "nonsense"]
+METHODS = [*client.REQUESTS, "auth/login", "auth/logout", "$/cancel_request", "session/cancel", "nonsense"]
 GOOD = st.sampled_from(
     [
         ("request", "session/prompt", prompt(SESSION, turn="")),
         ("request", "session/prompt", prompt(SESSION, turn="t1")),
         ("request", "_session/steering", prompt(SESSION)),
         ("request", "session/new", {"cwd": "/w", "mcpServers": []}),
+        ("request", "session/resume", {"sessionId": SESSION, "cwd": "/w", "replayFrom": {"type": "start"}}),
         ("request", "session/load", {"sessionId": SESSION, "cwd": "/w", "mcpServers": []}),
         ("request", "session/set_mode", {"sessionId": SESSION, "modeId": "plan"}),
         ("request", "session/close", {"sessionId": SESSION}),
@@ -73,10 +77,10 @@ STEPS = st.lists(GOOD | CLIENT | ANSWER | ENGINE | REPLY, min_size=8, max_size=4
 class Run:
     """An agent with an open session, the commands that wait for replies, and how often each request was answered."""
 
-    def __init__(self, capabilities: Any) -> None:
-        self.agent = Agent(unstable=True)
+    def __init__(self, version: str, capabilities: Any) -> None:
+        self.agent = Agent(unstable=True, version=version)
         self.agent.initialize(capabilities)
-        self.agent.open("session/load", {"sessionId": SESSION})
+        self.agent.open("session/resume", {"sessionId": SESSION})
         self.agent.read()
         self.waiting: list[c.Command] = []
         self.turns: list[c.Prompt] = []
@@ -120,11 +124,14 @@ class Run:
         self.read()
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 @given(steps=STEPS, capabilities=st.sampled_from([None, ALL, {**ALL, "subagents": {}}]))
 @settings(max_examples=up_to(200), deadline=None)
-def test_every_request_gets_one_answer_and_every_line_is_as_published(steps: list[Any], capabilities: Any) -> None:
+def test_every_request_gets_one_answer_and_every_line_is_as_published(
+    version: str, steps: list[Any], capabilities: Any
+) -> None:
     """docs/acp.md, requirements 5, 38 and 44."""
-    run = Run(capabilities)
+    run = Run(version, capabilities)
     for step in steps:
         run.step(step)
     assert all(count == 1 for count in run.answers.values())
@@ -133,11 +140,12 @@ def test_every_request_gets_one_answer_and_every_line_is_as_published(steps: lis
     assert all(count == 1 for count in run.answers.values())
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 @given(line=st.dictionaries(st.sampled_from(["jsonrpc", "id", "method", "params", "result", "error"]), JSON))
 @settings(max_examples=up_to(200), deadline=None)
-def test_any_object_is_data(line: dict[str, Any]) -> None:
+def test_any_object_is_data(version: str, line: dict[str, Any]) -> None:
     """docs/acp.md, requirement 3."""
-    agent = Agent()
+    agent = Agent(version=version)
     agent.initialize()
     agent.codec.receive(json.dumps({"jsonrpc": "2.0", **line}).encode() + b"\n")
     assert len(agent.codec.data_to_send().splitlines()) <= 1
