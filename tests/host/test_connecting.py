@@ -24,6 +24,7 @@ BROKEN = str(Path(__file__).parent / "broken_engine.py")
         ([], {}, "an engine is a name"),
         (object(), {}, "an engine is a name"),
         (["my-engine"], {}, "name the wire of this command line"),
+        (["my-agent"], {"dialect": "acp", "session": "x"}, "leave session= out, read agent.session, and .* by resume="),
         (["my-engine"], {"dialect": "lsp"}, "there are native, jsonstream, omp, claude, acp"),
         (["my-engine"], {"dialect": "omp", "version": "99"}, "there are 13, 18, pi"),
         ("polylect-jsonstream", {"version": "99"}, r"there are 0\.2\.0, 0\.1\.0"),

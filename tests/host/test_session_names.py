@@ -12,7 +12,7 @@ import pytest
 from engine_process import Place, launcher
 from machine import PATIENCE
 from peers.programs import path_with
-from polylect.host import NoSuchSession, NotConfigured, SessionExists, SessionInUse, connect
+from polylect.host import NoSuchSession, NotConfigured, SessionExists, SessionInUse, connect, list_sessions
 from polylect.host.sync import connect as sync_connect
 from thoroughness import one_in
 
@@ -196,3 +196,5 @@ def test_a_name_that_is_taken_is_refused_where_the_engine_makes_ids_and_no_files
     assert asyncio.run(talk(resume="my talk"))
     with pytest.raises(NoSuchSession):
         asyncio.run(talk(resume="no such talk"))
+    [card] = asyncio.run(list_sessions("polylect-acp", cwd=place.workspace, env=place.env))
+    assert (card.name, card.first) == ("my talk", "hello")

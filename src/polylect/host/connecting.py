@@ -174,6 +174,11 @@ def _command_line(
         raise InvalidValue(f"name the wire of this command line: dialect={' or '.join(map(repr, plug.dialects()))}")
     wire = _dialect(dialect, version)
     over_wire = engine_registry.ACP_WISHES if wire.opens_sessions else {}
+    if wire.opens_sessions and wishes.get("session"):
+        raise InvalidValue(
+            "the agent of a command line names its sessions itself: leave session= out, read agent.session, "
+            "and go on with it by resume="
+        )
     if unknown := [wish for wish in wishes if wish not in over_wire]:
         raise InvalidValue(f"a command line has its own flags: put {', '.join(unknown)} into it")
     around |= {"env": absolute_only(environment), **({"version": version} if version else {})}

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from subprocess import DEVNULL, PIPE
 
 import msgspec
+from msgspec.structs import replace
 
 from polylect.host import engine_registry
 from polylect.host.errors import EngineDied, InvalidType, Unsupported
+from polylect.host.supervision.session_names import SessionNames
 from polylect.system.threads import run_in_thread
 from polylect.vocab.answers import SessionCard
 
@@ -38,10 +40,11 @@ async def list_sessions(
     if not isinstance(engine, str):
         raise InvalidType(f"engine takes the name of an engine, not {engine!r}: a command line has no list of sessions")
     one = engine_registry.engine_spec(engine)
+    names = SessionNames(one, env).stored_names() if one.session_ids == "own" else {}
     if store := engine_registry.session_store(one, os.environ if env is None else env):
         from polylect.sessions.formats.listing import stored_sessions  # 30 ms, and not for our own engine
 
-        return await run_in_thread(stored_sessions, store, os.fspath(cwd))
+        return [_named(card, names) for card in await run_in_thread(stored_sessions, store, os.fspath(cwd))]
     if not one.listing:
         raise Unsupported(f"{engine} does not tell from outside which sessions it has")
     try:
@@ -59,7 +62,13 @@ async def list_sessions(
     output, why = await child.communicate()
     if child.returncode:
         raise EngineDied(f"{engine} cannot list its sessions: {why.decode().strip()}", child.returncode)
-    return [_card(row) for row in msgspec.json.decode(output, type=list[dict[str, str | int]])]
+    return [_named(_card(row), names) for row in msgspec.json.decode(output, type=list[dict[str, str | int]])]
+
+
+def _named(card: SessionCard, names: Mapping[str, str]) -> SessionCard:
+    """The card with the name that a program gave the session, unless the engine has one for it."""
+    known = (name for session, name in names.items() if card.id == session or f"_{card.id}." in session)
+    return card if card.name else replace(card, name=next(known, ""))
 
 
 def _card(row: dict[str, str | int]) -> SessionCard:

@@ -10,6 +10,7 @@ that come later, in both directions.
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from polylect.host.engine_registry import EngineSpec
@@ -100,7 +101,7 @@ class SessionNames:
         self._names[session] = self.new
         os.makedirs(self._folder, exist_ok=True)
         with open(self._path(self.new), "w", encoding="utf-8") as entry:
-            entry.write(file or session)
+            entry.write(f"{file or session}\n{self.new}")
         self.new = ""
 
     def _path(self, name: str) -> str:
@@ -109,9 +110,19 @@ class SessionNames:
     def _stored(self, name: str) -> str:
         try:
             with open(self._path(name), encoding="utf-8") as entry:
-                return entry.read()
+                return entry.readline().rstrip("\n")
         except FileNotFoundError:
             return ""
+
+    def stored_names(self) -> dict[str, str]:
+        """Returns the names of all sessions that have one, by the id or the file name of the session."""
+        names: dict[str, str] = {}
+        with suppress(OSError):
+            for place in os.scandir(self._folder or os.devnull):
+                with open(place.path, encoding="utf-8") as entry:
+                    session, _, name = entry.read().partition("\n")
+                names[os.path.basename(session)] = name
+        return names
 
 
 def _derived(name: str) -> str:
