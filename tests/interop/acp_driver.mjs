@@ -29,7 +29,7 @@ async function call(context, { id, method, params }) {
   }
 }
 
-const { session, elicitation, fs, terminal } = methods.client;
+const { session, elicitation, fs = {}, terminal = {} } = methods.client; // version 2 has no files and terminals
 const app = client({ name: "driver" }).onNotification(session.update, ({ params }) => tell({ update: params }));
 for (const method of [session.requestPermission, elicitation.create, ...Object.values(fs), ...Object.values(terminal)])
   app.onRequest(method, ask(method));

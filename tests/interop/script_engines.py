@@ -83,7 +83,7 @@ class Engine(NamedTuple):
             service = {"provider": "anthropic", "base_url": model.url, "model": MODEL}
             return connect(self.name, env=env, resume=resume, **service, **around)
         env |= {"POLYLECT_HOME": str(place / "state"), "PYTHONPATH": os.pathsep.join(sys.path)}
-        args = ("--protocol", self.version) if self.version else ()
+        args = ("--protocol", self.version) if self.version and self.name != "polylect-acp" else ()
         return connect(self.name, env=env, args=args, provider="anthropic", model=MODEL, resume=resume, **around)
 
     def _connect_omp(self, model: Model, place: Path, resume: str, around: dict[str, Any]) -> Agent:

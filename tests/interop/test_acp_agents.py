@@ -12,7 +12,7 @@ import pytest
 
 from engine_process import Place, Sleepers
 from grammar_check import Grammar
-from interop.acp_agents import AGENTS, Agent, age_sessions
+from interop.acp_agents import AGENTS, SECOND, Agent, age_sessions
 from interop.acp_clients import processes
 from interop.acp_model import Model
 from interop.claude_model import REFUSE, WAIT, Step, text
@@ -156,14 +156,19 @@ def of(events: list[Event], *kinds: type[Event]) -> list[str]:
     return [" ".join((type(one).__name__, getattr(one, "outcome", getattr(one, "how", "")))).strip() for one in chosen]
 
 
-@pytest.fixture(scope="module", params=AGENTS)
-def name(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+@pytest.fixture(scope="module", params=[*AGENTS, *SECOND])
+def agent(request: pytest.FixtureRequest) -> Agent:
+    return {**AGENTS, **SECOND}[request.param]
 
 
 @pytest.fixture(scope="module")
-def heard(name: str, tmp_path_factory: pytest.TempPathFactory) -> Heard:
-    return asyncio.run(asyncio.wait_for(converse(AGENTS[name], tmp_path_factory.mktemp(name)), PATIENCE))
+def name(agent: Agent) -> str:
+    return agent.name
+
+
+@pytest.fixture(scope="module")
+def heard(agent: Agent, tmp_path_factory: pytest.TempPathFactory) -> Heard:
+    return asyncio.run(asyncio.wait_for(converse(agent, tmp_path_factory.mktemp(agent.name)), PATIENCE))
 
 
 def test_a_text_is_answered(heard: Heard) -> None:

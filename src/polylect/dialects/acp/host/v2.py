@@ -8,7 +8,6 @@ So the rest of this end knows one version only. `HostSide` makes one `SecondVers
 that answers with version 1 is spoken to without it. Fields are read leniently, as everywhere at this end.
 """
 
-from binascii import Error as NotBase64
 from binascii import a2b_base64
 from codecs import getincrementaldecoder
 from collections.abc import Callable
@@ -43,7 +42,7 @@ class _Session:
         """How its turn has ended, if the agent says so before it answers the prompt."""
         self.turn = ""
         """The turn that the agent has begun by itself."""
-        self.texts: dict[tuple[str, str], str] = {}
+        self.texts: dict[tuple[str, str], list[str]] = {}
         """What was said so far in each message of the turn, by kind and id."""
         self.contents: dict[str, list[Object]] = {}
         """What each call of the turn shows."""
@@ -53,7 +52,7 @@ class _Terminal(Struct):
     """A terminal of the agent's: its output so far, and the call that shows it."""
 
     decoder: Any
-    output: str = ""
+    output: list[str] = []
     call: str = ""
 
 
@@ -182,18 +181,15 @@ class SecondVersion:
     def _message(self, session: _Session, kind: str, update: Object) -> list[Object]:
         """A whole message as chunks. What was sent in chunks already is left out."""
         blocks = objects(update, "content")
-        said = session.texts.get((kind, text(update, "messageId")), "")
-        if said and all(text(block, "type") == "text" for block in blocks):
-            whole = "".join(map(block_text, blocks))
-            blocks = [{"type": "text", "text": whole[len(said) :]}] if whole.startswith(said) and whole != said else []
-        elif said:
-            blocks = []
+        if said := session.texts.get((kind, text(update, "messageId"))):
+            rest = _rest("".join(map(block_text, blocks)), said)
+            blocks = [{"type": "text", "text": rest}] if rest else []
         chunks = [{**update, "sessionUpdate": kind, "content": block} for block in blocks]
         return [chunk for one in chunks for chunk in self._chunk(session, kind, one)]
 
     def _chunk(self, session: _Session, kind: str, update: Object) -> list[Object]:
         id = text(update, "messageId")
-        session.texts[kind, id] = session.texts.get((kind, id), "") + block_text(inner(update, "content"))
+        session.texts.setdefault((kind, id), []).append(block_text(inner(update, "content")))
         echo = kind == "user_message_chunk" and session.prompt is not None and session.message in (None, id)
         return [] if echo and not inner(inner(update, "_meta"), KEY) else [update]
 
@@ -223,15 +219,13 @@ class SecondVersion:
     def _terminal(self, session: str, update: Object) -> list[Object]:
         """News of a terminal, as news of its call."""
         terminal, meta = self._terminal_of(session, update), dict[str, Any]()
-        chunk = text(update, "sessionUpdate") == "terminal_output_chunk"
-        data = text(update if chunk else inner(update, "output"), "data")
-        try:
-            printed = terminal.decoder.decode(a2b_base64(data))
-        except NotBase64:
-            printed = ""
-        if printed:
-            news = printed if chunk or not printed.startswith(terminal.output) else printed[len(terminal.output) :]
-            terminal.output = terminal.output + printed if chunk else printed
+        if text(update, "sessionUpdate") == "terminal_output_chunk":
+            news = terminal.decoder.decode(_bytes(update))
+            terminal.output.append(news)
+        else:  # perhaps with all that counts as printed so far
+            whole = _bytes(inner(update, "output")).decode(errors="replace")
+            news, terminal.output = _rest(whole, terminal.output), [whole] if whole else terminal.output
+        if news:
             meta["terminal_output"] = {"data": news}
         if isinstance(ended := update.get("exitStatus"), dict):
             meta["terminal_exit"] = {"exit_code": ended.get("exitCode")}
@@ -243,7 +237,8 @@ class SecondVersion:
         if text(item, "type") != "terminal":
             return item
         terminal = self._terminals.pop((session, text(item, "terminalId")), None)
-        return {"type": "content", "content": {"type": "text", "text": terminal.output if terminal else ""}}
+        printed = "".join(terminal.output) if terminal else ""
+        return {"type": "content", "content": {"type": "text", "text": printed}}
 
 
 _REASONS = {"max_tokens": "length", "max_turn_requests": "limit", "refusal": "refused"}
@@ -252,6 +247,20 @@ _REASONS |= {"cancelled": "cancelled", "error": "error"}
 
 def _update(session: str, update: Object) -> Notification:
     return Notification("session/update", {"sessionId": session, "update": update})
+
+
+def _rest(whole: str, parts: list[str]) -> str:
+    """What a text has beyond the parts that were shown. One that does not begin with them cannot be shown any more."""
+    shown = "".join(parts)
+    return whole[len(shown) :] if whole.startswith(shown) else ""
+
+
+def _bytes(output: Object) -> bytes:
+    """The output of a terminal; nothing for what is no base64."""
+    try:
+        return a2b_base64(text(output, "data"))
+    except ValueError:
+        return b""
 
 
 def _turn(session: str, turn: Object) -> Notification:
