@@ -76,15 +76,19 @@ def test_what_runs_when_an_engine_is_told_to_stop_ends_with_it(
     eventually(lambda: _gone(int(mark.read_text())))
 
 
-@pytest.mark.skipif(not Path("/usr/bin/setpriv").exists(), reason="there is no setpriv (util-linux)")
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="processes are found under /proc")
 @pytest.mark.parametrize("in_thread", [False, True])
-def test_an_engine_is_terminated_when_its_host_is_killed(in_thread: bool, tmp_path: Path) -> None:
-    """As claude, aionrs and wayland-core do, this engine goes on with a turn though its input has ended."""
+def test_an_engine_is_terminated_with_its_family_when_its_host_is_killed_p1(in_thread: bool, tmp_path: Path) -> None:
+    """As claude, aionrs and wayland-core do, this engine goes on with a turn though its input has ended. As aionrs
+    does, it leaves its command behind when it ends."""
     engine, program, mark = tmp_path / "engine", tmp_path / "engine.py", tmp_path / "mark"
+    command = tmp_path / "pid"
     engine.write_text(f"#!/bin/sh\nexec '{sys.executable}' '{program}'\n")  # the path of Python may hold a space
     engine.chmod(0o755)
     program.write_text(
-        "import signal, sys\n"
+        "import signal, subprocess, sys\n"
+        "away = subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+        f"open({str(command)!r}, 'w').write(str(away.pid))\n"
         f"def leave(*_):\n    open({str(mark)!r}, 'w').write('terminated')\n    sys.exit()\n"
         f"signal.signal(signal.SIGTERM, leave)\nprint('{READY}', flush=True)\n"
         "while True:\n    signal.pause()\n"
@@ -101,12 +105,29 @@ def test_an_engine_is_terminated_when_its_host_is_killed(in_thread: bool, tmp_pa
         assert process.stdout
         pid = int(process.stdout.readline())
         process.kill()
+    pids = [pid, int(command.read_text())]
     try:
-        eventually(lambda: _gone(pid))
+        eventually(lambda: all(map(_gone, pids)))
     finally:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+        for each in pids:
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
     assert mark.read_text() == "terminated"
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="processes are found under /proc")
+def test_nothing_watches_over_an_engine_that_was_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", path_with("aionrs", tmp_path / "bin"))
+
+    async def talk() -> tuple[set[str], set[str]]:
+        async with connect("aionrs", cwd=tmp_path) as agent:
+            running = _children()
+            assert str(agent.pid) in running
+        return running, _children()
+
+    before = _children()
+    running, after = asyncio.run(asyncio.wait_for(talk(), PATIENCE))
+    assert (len(running - before), after - before) == (2, set()), "the engine and its watcher"
 
 
 def test_the_session_of_a_host_that_is_killed_is_free_soon(tmp_path: Path) -> None:
@@ -143,6 +164,11 @@ def test_the_session_of_a_host_that_is_killed_is_free_soon(tmp_path: Path) -> No
 
     with within(5.0):
         assert asyncio.run(asyncio.wait_for(go_on(), PATIENCE)) == "Here."
+
+
+def _children() -> set[str]:
+    """The processes that this one has started."""
+    return {pid for tasks in Path("/proc/self/task").glob("*/children") for pid in tasks.read_text().split()}
 
 
 def _gone(pid: int) -> bool:

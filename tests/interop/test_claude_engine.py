@@ -287,7 +287,6 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.skipif(not Path("/usr/bin/setpriv").exists(), reason="there is no setpriv (util-linux)")
 def test_it_ends_when_its_host_is_killed_though_the_model_still_writes(tmp_path: Path) -> None:
     argv = json.dumps([str(CLAUDE), *FLAGS, "--include-partial-messages"])
 

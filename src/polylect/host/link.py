@@ -8,6 +8,7 @@ process. After `open`, a link calls `on_event` for every event and `on_gone` exa
 import asyncio
 import logging
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Protocol
@@ -151,7 +152,8 @@ class ProcessLink:
         except OSError as error:
             hint = f"; to install it: {self._install}" if self._install and error.filename == self._argv[0] else ""
             raise EngineDied(f"{self._name} cannot be started: {error.strerror}: {error.filename}{hint}") from None
-        self._process = await EngineProcess.around(child)
+        watched = self._spawn is spawn and self._argv[0] != sys.executable  # our own engine notices our death itself
+        self._process = await EngineProcess.around(child, watched=watched)
         self._text, self._ready, self._start_failure = 0, False, ""
         self._codec, self._on_event = self._make(), on_event
         for event in self._codec.start():

@@ -1,9 +1,8 @@
 """An engine as a child process: its three pipes, the end of its stderr, and how it is ended.
 
 `ProcessLink` (`host/link.py`) starts it by `spawn`, or by a function of the caller's. `close` ends the process and
-everything below it in bounded time: end of input, then SIGTERM, then SIGKILL. If this process is killed, the kernel
-sends the engine SIGTERM: other engines than ours go on with a turn though their input has ended. stderr is always
-read, so that an engine which writes much there never blocks; only its last 4 kB are kept.
+everything below it in bounded time: end of input, then SIGTERM, then SIGKILL. If this process is killed, a `Watcher`
+does so. stderr is always read, so that an engine which writes much there never blocks; only its last 4 kB are kept.
 """
 
 import asyncio
@@ -11,19 +10,17 @@ import errno
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from typing import IO, NamedTuple, Protocol
 
+from polylect.host.supervision.watcher import Watcher
 from polylect.system.repository import project
 from polylect.system.search_paths import program_on
 from polylect.system.threads import run_in_thread
 
 _LAST_WORDS = 4096
 _LAST_BREATH = 0.5
-_SETPRIV = "/usr/bin/setpriv"
 _GRACE = 2.0
 """How long each step of ending an engine may take: its input closed, then TERM, then KILL."""
 
@@ -47,10 +44,10 @@ Spawn = Callable[[Sequence[str], str, Mapping[str, str]], Child]
 
 
 def spawn(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> Child:
-    """Starts an engine. It is sent SIGTERM when the thread that called this ends, also if our process is killed."""
+    """Starts an engine."""
     pipe, program = subprocess.PIPE, located(argv[0], env)
     return subprocess.Popen(
-        [*_launcher(program), program, *argv[1:]],
+        [program, *argv[1:]],
         bufsize=0,
         cwd=cwd,
         env=env,
@@ -59,20 +56,6 @@ def spawn(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> Child:
         stderr=pipe,
         start_new_session=True,
     )
-
-
-def _launcher(program: str) -> Sequence[str]:
-    """The words before the program that have the kernel tell it of our death. None for our own engine, which notices
-    it by itself, nor for what cannot be started: that error is ours to raise."""
-    if program == sys.executable or not os.access(program, os.X_OK) or os.path.isdir(program):
-        return ()
-    return (_SETPRIV, "--pdeathsig", "TERM", "--") if _has_setpriv() else ()
-
-
-@cache
-def _has_setpriv() -> bool:
-    """Whether it is that of util-linux: the one of busybox has no --pdeathsig."""
-    return os.access(_SETPRIV, os.X_OK) and os.path.basename(os.path.realpath(_SETPRIV)) == "setpriv"
 
 
 def located(program: str, env: Mapping[str, str]) -> str:
@@ -86,8 +69,11 @@ def located(program: str, env: Mapping[str, str]) -> str:
 class EngineProcess:
     """Made by `around`. A flood on stderr is read and forgotten but for its end."""
 
-    def __init__(self, child: Child, stdin: "_Writing", stdout: "_Reading", stderr: "_Reading") -> None:
+    def __init__(
+        self, child: Child, stdin: "_Writing", stdout: "_Reading", stderr: "_Reading", watcher: Watcher | None
+    ) -> None:
         self._child, self._stdin, self._stdout, self._stderr = child, stdin, stdout, stderr
+        self._watcher = watcher
         self._words = bytearray()
         self._bytes_read = 0
         self._family: dict[int, int] = {}
@@ -99,7 +85,8 @@ class EngineProcess:
         self._watching = asyncio.create_task(self._watch())
 
     @classmethod
-    async def around(cls, child: Child) -> "EngineProcess":
+    async def around(cls, child: Child, *, watched: bool = False) -> "EngineProcess":
+        """With `watched` it is ended also if this process is killed."""
         stdin, stdout, stderr = _Writing(child.stdin), _Reading(child.stdout), _Reading(child.stderr)
         try:
             for pipe in (stdin, stdout, stderr):
@@ -110,7 +97,7 @@ class EngineProcess:
             for pipe in (stdin, stdout, stderr):
                 pipe.close()
             raise
-        return cls(child, stdin, stdout, stderr)
+        return cls(child, stdin, stdout, stderr, _watcher(child.pid) if watched else None)
 
     @property
     def pid(self) -> int:
@@ -168,6 +155,8 @@ class EngineProcess:
                 task.cancel()
             self._stdout.close()  # somebody else may still hold the other ends
             self._stderr.close()
+            if self._watcher:
+                self._watcher.stop()
         code = self._child.poll()
         return -signal.SIGKILL if code is None else code
 
@@ -211,6 +200,13 @@ class EngineProcess:
         while data := await self._stderr.read(1 << 16):
             self._words += data
             del self._words[:-_LAST_WORDS]
+
+
+def _watcher(pid: int) -> Watcher | None:
+    try:
+        return Watcher(pid)
+    except OSError:  # there is no shell here
+        return None
 
 
 class _Pipe:
