@@ -902,6 +902,8 @@ export interface OpenSession {
   folders?: string[];
   /** MCP servers to start. */
   servers?: Server[];
+  /** What the model is told beside the engine's own instructions, for a session of its own. */
+  system_prompt?: string;
   /** The session that it belongs to, where a wire carries several. */
   session?: string;
   /** An id; a command that has one gets exactly one `Reply` with the same. */

@@ -129,6 +129,54 @@ def test_a_session_keeps_its_mode(
     assert result["configOptions"][0]["currentValue"] == expected
 
 
+def test_a_session_has_a_status_and_gets_a_title_open_or_not(place: Place, start: Start) -> None:
+    client = start()
+    capabilities = client.initialize()["agentCapabilities"]["sessionCapabilities"]
+    assert {"status", "title", "systemPrompt"} <= set(capabilities)
+    session = client.open(place.workspace)
+    client.prompt(1, session)
+    client.answer(1)
+    assert client.call(2, "session/status", sessionId=session)["result"] == {"status": "open"}
+    assert client.call(3, "session/set_title", sessionId=session, title=" One ")["result"] == {"title": "One"}
+    titles = [one["params"]["update"].get("title") for one in client.seen if one.get("method") == "session/update"]
+    assert "One" in titles
+    assert client.call(4, "session/set_title", sessionId=session, title=" ")["error"]["code"] == -32602
+    other = start()
+    other.initialize()
+    assert other.call(1, "session/status", sessionId=session)["result"] == {"status": "open"}
+    assert "error" in other.call(2, "session/set_title", sessionId=session, title="Two")
+    client.call(5, "session/close", sessionId=session)
+    assert other.call(3, "session/status", sessionId=session)["result"] == {"status": "saved"}
+    assert other.call(4, "session/set_title", sessionId=session, title="Two")["result"] == {"title": "Two"}
+    [listed] = client.call(6, "session/list")["result"]["sessions"]
+    assert listed["title"] == "Two"
+    for id, method in enumerate(("session/status", "session/set_title"), 7):
+        error = client.call(id, method, sessionId="gone", title="x")["error"]
+        assert (error["code"], error["data"]["sessionId"]) == (-32002, "gone")
+
+
+def test_a_system_prompt_of_the_client_is_told_to_the_model(place: Place, start: Start) -> None:
+    script = """
+    [[reply]]
+    when.system = "Speak like a pirate"
+    text = "Arr."
+    [[reply]]
+    text = "Yes."
+    """
+    client = start(script)
+    client.initialize()
+    text = {"type": "text", "text": "Speak like a pirate"}
+    where = {"cwd": str(place.workspace), "mcpServers": []}
+    for id, mode in enumerate(("override", "zzz")):
+        bad = {"mode": mode, "content": [text]}
+        assert client.call(id, "session/new", **where, systemPrompt=bad)["error"]["code"] == -32602
+    prompt = {"mode": "append", "content": [text]}
+    session = client.call(3, "session/new", **where, systemPrompt=prompt)["result"]["sessionId"]
+    client.prompt(4, session)
+    client.answer(4)
+    assert client.text(session) == "Arr."
+
+
 def test_a_session_without_a_prompt_is_not_kept_and_that_is_said(place: Place, start: Start) -> None:
     client = start()
     client.initialize()
@@ -151,8 +199,10 @@ def test_without_a_key_a_session_is_refused_with_what_to_do(place: Place, start:
     assert (error["code"], "ANTHROPIC_API_KEY" in error["message"]) == (-32000, True)
     assert [one["id"] for one in error["data"]["authMethods"]] == ["api-key"]
     assert client.call(2, "authenticate", methodId="api-key")["error"]["code"] == -32000
+    assert client.call("s", "auth/status")["result"] == {"state": "unauthenticated"}
     place.run("login", "anthropic", given=b"sk-ant-0123456789\n")
     assert client.call(3, "authenticate", methodId="api-key")["result"] == {}
+    assert client.call("t", "auth/status")["result"] == {"state": "authenticated"}
     assert "sessionId" in client.call(4, "session/new", cwd=str(place.workspace), mcpServers=[])["result"]
 
 

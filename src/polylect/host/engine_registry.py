@@ -260,7 +260,7 @@ ENGINES: dict[str, EngineSpec] = {
             modes=_OWN_MODES,
             session_ids="own",
             listing=_LISTING,
-            known=_acp_agent(*_ALL_SESSIONS, name="polylect", steering=True, modes=MODES, compacts=True),
+            known=_acp_agent(*_ALL_SESSIONS, "title", name="polylect", steering=True, modes=MODES, compacts=True),
         ),
         EngineSpec(
             name="claude",

@@ -71,6 +71,7 @@ class OpenSession(Command, frozen=True, tag="open_session"):
         cwd: The folder that the session is about.
         folders: Other folders that may be used.
         servers: MCP servers to start.
+        system_prompt: What the model is told beside the engine's own instructions, for a session of its own.
     """
 
     how: Literal["new", "load", "resume", "fork"]
@@ -81,6 +82,7 @@ class OpenSession(Command, frozen=True, tag="open_session"):
     cwd: str = ""
     folders: tuple[str, ...] = ()
     servers: tuple[Server, ...] = ()
+    system_prompt: str = ""
 
 
 class CloseSession(Command, frozen=True, tag="close_session"):

@@ -77,7 +77,6 @@ _IN_ANY_VERSION = (
     "Authenticate",
     "OpenSession",
     "Configure.settings={'model': 'm2'}",
-    "Configure.settings={'name': 'A talk'}",
     "AddContext",
     "AddServer",
     "ChangeServer",
@@ -107,5 +106,8 @@ _IN_ANY_VERSION = (
 )
 UNSAID = {
     "1": _IN_ANY_VERSION,
-    "2": _IN_ANY_VERSION,
+    "2": (
+        *_IN_ANY_VERSION,
+        "Configure.settings={'name': 'A talk'}",
+    ),
 }

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from polylect.app.serving.open_provider import keys
-from polylect.app.startup import secrets
+from polylect.app.startup import config, secrets
 from polylect.app.startup.start import dialect_start
 from polylect.system.tasks import TaskSet
 from polylect.vocab.answers import SessionOpened
@@ -228,6 +228,8 @@ def _options(start: "Start", opening: OpenSession) -> dict[str, object]:
     if opening.cwd and opening.cwd != workspace:
         options.pop("trust_workspace", None)
         options.pop("folders", None)
+    if opening.system_prompt:
+        options["append_system_prompt"] = [*config.texts(options, "append_system_prompt"), opening.system_prompt]
     if opening.folders:
         options["folders"] = list(opening.folders)
     match opening.how:

@@ -13,12 +13,14 @@ from polylect.app.startup import config
 from polylect.app.startup.start import CannotStart, resolve_settings, sessions_root
 from polylect.sessions import folder
 from polylect.sessions.library import FileLibrary
+from polylect.sessions.store import FileStore
 from polylect.system.clock_and_ids import new_id
 from polylect.system.tasks import TaskSet
 from polylect.system.threads import run_in_thread
 from polylect.vocab.answers import SessionCard
-from polylect.vocab.commands import Authenticate, CloseSession, Command, Query
+from polylect.vocab.commands import Authenticate, CloseSession, Command, Configure, Query
 from polylect.vocab.content import Failure
+from polylect.vocab.entries import Configured
 from polylect.vocab.errors import PolylectError, SessionError
 from polylect.vocab.events import Event, Failed, Reply
 
@@ -75,6 +77,10 @@ class StoredSessions:
         match command:
             case Query("sessions", args):
                 return await run_in_thread(self._cards, str(args.get("cwd") or ""))
+            case Query("status", {"session": str(target)}):
+                return await run_in_thread(self._status, target)
+            case Configure({"session": str(target), "name": str(name)}):
+                return await run_in_thread(self._rename, target, name)
             case CloseSession(target, delete=True):
                 await run_in_thread(self._check_deletable, target)
                 await self._open_ones.end(target)
@@ -90,6 +96,22 @@ class StoredSessions:
 
     def _cards(self, cwd: str) -> tuple[SessionCard, ...]:
         return tuple(FileLibrary(self._root(), "", new_id, new_id).sessions(cwd))
+
+    def _status(self, session: str) -> str:
+        """Whether a session is `open` in any process, or `saved`. Raises NoSuchSession."""
+        try:
+            folder.resume(self._root(), session, "").close()
+        except folder.SessionInUse:
+            return "open"
+        return "saved"
+
+    def _rename(self, session: str, name: str) -> None:
+        """Raises FolderError, also if the session is open somewhere."""
+        store = FileStore(folder.resume(self._root(), session, ""), cwd="", new_id=new_id)
+        try:
+            store.append(Configured({"name": name}))
+        finally:
+            store.close()
 
     def _check_deletable(self, session: str) -> None:
         """Raises SessionError. A session that cannot be deleted stays open."""

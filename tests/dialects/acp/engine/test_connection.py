@@ -153,8 +153,11 @@ def test_what_is_offered() -> None:
                 "delete": {},
                 "fork": {},
                 "additionalDirectories": {},
+                "systemPrompt": {},
+                "status": {},
+                "title": {},
             },
-            "auth": {"logout": {}},
+            "auth": {"logout": {}, "status": {}},
         },
         "authMethods": [
             {"id": "key", "name": "Use the key in the environment"},

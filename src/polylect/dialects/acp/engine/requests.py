@@ -25,7 +25,7 @@ from polylect.dialects.acp.engine.prompts import read_prompt, read_server
 from polylect.dialects.acp.engine.replay import replay
 from polylect.dialects.acp.engine.sessions import OpenPrompt, Session, error_of
 from polylect.dialects.acp.frames import client as shapes
-from polylect.dialects.acp.frames.content import Shape
+from polylect.dialects.acp.frames.content import Shape, TextBlock
 from polylect.dialects.acp.frames.own_meta import read_own
 from polylect.dialects.acp.versions import NOT_FOUND, UNSUPPORTED_VERSION
 from polylect.vocab import commands as c
@@ -148,8 +148,11 @@ class Requests:
                 delete=shapes.Empty(),
                 fork=shapes.Empty(),
                 additional_directories=shapes.Empty(),
+                system_prompt=shapes.Empty(),
+                status=shapes.Empty(),
+                title=shapes.Empty(),
             ),
-            auth=shapes.AgentAuth(logout=shapes.Empty()) if self._logout else None,
+            auth=shapes.AgentAuth(logout=shapes.Empty() if self._logout else None, status=shapes.Empty()),
         )
         request.answer(
             shapes.Initialized(
@@ -189,6 +192,15 @@ class Requests:
             raise Refusal(METHOD_NOT_FOUND, "There is nothing to log out of")
         return [c.Authenticate(ref=self._plain_answer(request))]
 
+    def _auth_status(self, request: ClientRequest, params: shapes.Empty) -> list[c.Command]:
+        def replied(reply: Reply) -> list[c.Command]:
+            missing = reply.failure is not None and reply.failure.code == "not_configured"
+            state = "unauthenticated" if missing else "unknown" if reply.failure else "authenticated"
+            request.answer(shapes.AuthStatus(state=state))
+            return []
+
+        return [c.Authenticate("status", ref=self._connection.expect(replied))]
+
     def _plain_answer(self, request: ClientRequest, ignored: tuple[str, ...] = ()) -> str:
         """The ref of a command whose success is the whole answer. Failures of the `ignored` codes count as success."""
 
@@ -222,7 +234,10 @@ class Requests:
                 raise Refusal(INVALID_PARAMS, f"{folder[:200]!r} is no absolute path")
         if not id:
             raise Refusal(NOT_FOUND, "The sessionId is empty", {"sessionId": id})
+        instructions = _instructions(params.system_prompt)
         if (known := self.sessions.get(id)) and not known.closing:
+            if instructions:
+                raise Refusal(INVALID_PARAMS, "The session is open: its systemPrompt cannot be changed")
             if not known.writer.is_known:
                 raise Refusal(INVALID_REQUEST, f"The session {id[:80]!r} is being opened")
             return self._ask_state(_Opening(request, known, how, id))
@@ -232,7 +247,13 @@ class Requests:
         opening = _Opening(request, session, how, target)
         request.on_cancel = lambda: self._stop_opening(opening)
         ref = self._connection.expect(lambda reply: self._opened(reply, opening))
-        return [c.OpenSession(how, target, cwd=params.cwd, folders=folders, servers=servers, session=id, ref=ref)]
+        around: dict[str, Any] = {
+            "cwd": params.cwd,
+            "folders": folders,
+            "servers": servers,
+            "system_prompt": instructions,
+        }
+        return [c.OpenSession(how, target, **around, session=id, ref=ref)]
 
     def _opened(self, reply: Reply, opening: "_Opening") -> list[c.Command]:
         session = opening.session
@@ -342,6 +363,39 @@ class Requests:
             return []
 
         return [c.CloseSession(params.session_id, delete=True, ref=self._connection.expect(replied))]
+
+    def _status(self, request: ClientRequest, params: shapes.OneSession) -> list[c.Command]:
+        id = params.session_id
+
+        def replied(reply: Reply) -> list[c.Command]:
+            if reply.failure:
+                request.fail(_not_opened(reply.failure, id))
+            else:
+                request.answer(shapes.SessionStatus(status="open" if reply.data == "open" else "saved"))
+            return []
+
+        if (session := self.sessions.get(id)) and session.writer.is_known:
+            request.answer(shapes.SessionStatus(status="open"))
+            return []
+        return [c.Query("status", {"session": id}, ref=self._connection.expect(replied))]
+
+    def _set_title(self, request: ClientRequest, params: shapes.SetTitle) -> list[c.Command]:
+        """A session that is open tells its new title to the client; one that is stored is changed on disk."""
+        id, title = params.session_id, params.title.strip()
+        if not title:
+            raise Refusal(INVALID_PARAMS, "The title is empty")
+
+        def replied(reply: Reply) -> list[c.Command]:
+            if reply.failure:
+                request.fail(_not_opened(reply.failure, id))
+            else:
+                request.answer(shapes.TitleSet(title=title))
+            return []
+
+        ref = self._connection.expect(replied)
+        if id in self.sessions:
+            return [c.Configure({"name": title}, session=id, ref=ref)]
+        return [c.Configure({"name": title, "session": id}, ref=ref)]
 
     def _forget(self, session: Session) -> None:
         self._asks.close_all(session.id)
@@ -465,6 +519,15 @@ def _convert(params: Any, shape: type[Params]) -> Params:
         raise Refusal(INVALID_PARAMS, f"Invalid params: {misfit(error, shape)}") from None
 
 
+def _instructions(prompt: shapes.SystemPrompt | None) -> str:
+    """The text of the client's system prompt. Raises Refusal for a form of it that was not offered."""
+    if prompt is None:
+        return ""
+    if prompt.mode != "append" or not all(isinstance(block, TextBlock) for block in prompt.content):
+        raise Refusal(INVALID_PARAMS, "systemPrompt can only be text that is appended (the mode append)")
+    return "\n\n".join(block.text for block in prompt.content if isinstance(block, TextBlock))
+
+
 def _not_opened(failure: Failure, target: str) -> Error:
     error = error_of(failure)
     if error.code != NOT_FOUND:
@@ -481,6 +544,9 @@ _HANDLERS: dict[str, tuple[type[Shape] | None, Callable[[Requests, ClientRequest
     "session/load": (shapes.LoadSession, Requests._load),
     "session/resume": (shapes.ResumeSession, Requests._resume),
     "session/fork": (shapes.ForkSession, Requests._fork),
+    "auth/status": (shapes.Empty, Requests._auth_status),
+    "session/status": (shapes.OneSession, Requests._status),
+    "session/set_title": (shapes.SetTitle, Requests._set_title),
     "session/list": (shapes.ListSessions, Requests._list),
     "session/close": (shapes.OneSession, Requests._close),
     "session/delete": (shapes.OneSession, Requests._delete),

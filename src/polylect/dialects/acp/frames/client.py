@@ -86,10 +86,14 @@ class SessionCapabilities(Shape, frozen=True, kw_only=True):
     delete: Empty | None = None
     fork: Empty | None = None
     additional_directories: Empty | None = None
+    system_prompt: Empty | None = None
+    status: Empty | None = None
+    title: Empty | None = None
 
 
 class AgentAuth(Shape, frozen=True, kw_only=True):
     logout: Empty | None = None
+    status: Empty | None = None
 
 
 class AgentCapabilities(Shape, frozen=True, kw_only=True):
@@ -147,10 +151,18 @@ class McpServer(Shape, frozen=True, kw_only=True):
     server_id: str | UnsetType = UNSET
 
 
+class SystemPrompt(Shape, frozen=True, kw_only=True):
+    """Instructions of the client beside those of the agent. Not in the stable version; claude and codex have it."""
+
+    mode: str
+    content: list[AnyBlock]
+
+
 class NewSession(Shape, frozen=True, kw_only=True):
     cwd: str
     mcp_servers: list[McpServer] | None
     additional_directories: list[str] | None = None
+    system_prompt: SystemPrompt | None = None
 
 
 class LoadSession(Shape, frozen=True, kw_only=True):
@@ -158,6 +170,7 @@ class LoadSession(Shape, frozen=True, kw_only=True):
     cwd: str
     mcp_servers: list[McpServer] | None
     additional_directories: list[str] | None = None
+    system_prompt: SystemPrompt | None = None
 
 
 class ResumeSession(Shape, frozen=True, kw_only=True):
@@ -165,6 +178,7 @@ class ResumeSession(Shape, frozen=True, kw_only=True):
     cwd: str
     mcp_servers: list[McpServer] | None = None
     additional_directories: list[str] | None = None
+    system_prompt: SystemPrompt | None = None
 
 
 class ForkSession(ResumeSession, frozen=True, kw_only=True):
@@ -211,6 +225,29 @@ class OneSession(Shape, frozen=True, kw_only=True):
     """The params of close, delete and cancel."""
 
     session_id: str
+
+
+class SetTitle(Shape, frozen=True, kw_only=True):
+    """The params of `session/set_title`, which is not in the stable version."""
+
+    session_id: str
+    title: str
+
+
+class TitleSet(Shape, frozen=True, kw_only=True):
+    title: str
+
+
+class SessionStatus(Shape, frozen=True, kw_only=True):
+    """The result of `session/status`, which is not in the stable version."""
+
+    status: Annotated[str, one_of("open", "saved")]
+
+
+class AuthStatus(Shape, frozen=True, kw_only=True):
+    """The result of `auth/status`, which is not in the stable version."""
+
+    state: Annotated[str, one_of("authenticated", "unauthenticated", "not_required", "unknown")]
 
 
 class SetMode(Shape, frozen=True, kw_only=True):
@@ -282,6 +319,9 @@ REQUESTS: dict[str, tuple[type[Shape], type[Shape]]] = {
     "session/list": (ListSessions, SessionList),
     "session/close": (OneSession, Empty),
     "session/delete": (OneSession, Empty),
+    "session/status": (OneSession, SessionStatus),
+    "session/set_title": (SetTitle, TitleSet),
+    "auth/status": (Empty, AuthStatus),
     "session/set_mode": (SetMode, Empty),
     "session/set_config_option": (SetConfigOption, ConfigOptions),
     "session/prompt": (SendPrompt, PromptEnded),

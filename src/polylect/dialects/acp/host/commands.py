@@ -18,7 +18,7 @@ from polylect.dialects.acp.host.handshake import Opening, is_terminal_login, log
 from polylect.dialects.acp.host.prompts import blocks
 from polylect.dialects.acp.host.session import Session, ended_by
 from polylect.dialects.acp.host.sessions import Sessions
-from polylect.dialects.acp.host.settings import Change, SetTitle
+from polylect.dialects.acp.host.settings import Change
 from polylect.dialects.acp.host.usage import our_usage
 from polylect.dialects.host_base import Refusal, accepted, inexpressible, refuse_to_agent
 from polylect.dialects.lenient import Object, inner, objects, text, whole
@@ -317,7 +317,7 @@ class CommandWriter:
 
     def _change(self, session: Session, key: str, value: Any) -> Change:
         if key in ("name", "title") and self._connection.agent.has("title"):
-            return "session/set_title", SetTitle(session_id=session.id, title=str(value)), "title", str(value)
+            return "session/set_title", client.SetTitle(session_id=session.id, title=str(value)), "title", str(value)
         return session.settings.change(session.id, key, value)
 
     def _authenticate(self, command: c.Authenticate) -> list[e.Event]:

@@ -40,13 +40,6 @@ class SetModel(Shape, frozen=True, kw_only=True):
     model_id: str
 
 
-class SetTitle(Shape, frozen=True, kw_only=True):
-    """The params of `session/set_title`, which is not in the stable version."""
-
-    session_id: str
-    title: str
-
-
 class Settings:
     """The settings of one session.
 
