@@ -1437,6 +1437,8 @@ export interface Item {
   request?: string;
   /** For a summary, how many tokens there were before it. */
   before?: number;
+  /** For a prompt, the id of its turn. */
+  turn?: string;
 }
 
 /** A message of the user's before which the session can be forked. */

@@ -93,6 +93,21 @@ def test_a_version_that_there_is_not_is_refused(place: Place) -> None:
     assert (outcome.code > 0, "choose one of 1, 2" in outcome.errors) == (True, True)
 
 
+def test_who_can_log_in_can_log_out(place: Place) -> None:
+    """Requirement 59."""
+    argv = [sys.executable, "-m", "polylect", "--acp", "--acp-version", "2"]
+    agent = Engine(argv, place.folder, {**place.env, "POLYLECT_PROVIDER": ""})
+    place.keep(agent)
+    client = Client(agent, 2)
+    assert [one["methodId"] for one in client.initialize()["authMethods"]] == ["api-key"]
+    error = client.call(1, "session/new", cwd=str(place.workspace))["error"]
+    assert (error["code"], [one["methodId"] for one in error["data"]["authMethods"]]) == (-32000, ["api-key"])
+    place.run("login", "anthropic", given=b"sk-ant-0123456789\n")
+    assert client.call(2, "auth/login", methodId="api-key")["result"] == {}
+    assert [client.call(id, "auth/logout")["result"] for id in (3, 4)] == [{}, {}]
+    assert client.call(5, "auth/login", methodId="api-key")["error"]["code"] == -32000
+
+
 IMPORTS = """
 import sys
 from polylect.dialects.acp.dialect import DIALECT
@@ -236,6 +251,7 @@ def test_a_session_is_resumed_with_and_without_its_past_and_forked(place: Place,
     client = start(WRITES)
     session = opened(client, place)
     client.prompt(1, session)
+    message = client.answer(1)["result"]["messageId"]
     client.idle(session)
     assert client.agent.finish()[1] == 0
     client = start()
@@ -250,6 +266,7 @@ def test_a_session_is_resumed_with_and_without_its_past_and_forked(place: Place,
     replayed = [one["params"]["update"]["sessionUpdate"] for one in client.seen[:-1]]
     assert replayed[:3] == ["user_message_chunk", "agent_message_chunk", "tool_call_update"]
     assert replayed[-1] == "state_update"
+    assert updates(client, "user_message_chunk")[0]["messageId"] == message
     fork = client.call(4, "session/fork", **where)["result"]["sessionId"]
     client.prompt(5, fork, "more")
     assert client.idle(fork)["stopReason"] == "end_turn"

@@ -59,8 +59,8 @@ class Agent:
         response = refusal.value.response
         return response.status_code, (response.body or b"").decode()
 
-    def client(self, **options: Any) -> Client:
-        return Client(Wire(self.socket(**options)))
+    def client(self, version: int = 1, **options: Any) -> Client:
+        return Client(Wire(self.socket(**options)), version)
 
 
 class Wire:
@@ -482,6 +482,24 @@ def test_a_lost_connection_is_resumed_without_a_lost_or_doubled_message(place: P
     assert client.text(session) == "".join(f"{number} " for number in range(1, 501)) * 2
     assert (place.workspace / "a.txt").read_text() == "a"
     assert client.agent.numbers == list(range(1, len(client.agent.numbers) + 1))
+
+
+def test_clients_of_both_versions_are_served_and_may_come_back(place: Place, listen: Listen) -> None:
+    """Requirement 53."""
+    agent = listen(YES, "--acp-version", "2")
+    first, second = agent.client(), agent.client(2)
+    first.initialize()
+    info = {"name": "test", "version": "1"}
+    second.call("i", "initialize", protocolVersion=2, info=info, _meta={"polylect": {"resume": True}})
+    sessions = [client.open(place.workspace) for client in (first, second)]
+    for client, session in zip((first, second), sessions, strict=True):
+        client.prompt(1, session)
+    second.agent.break_off()
+    assert come_back(agent, second, second.agent.numbers[-1])["result"]["protocolVersion"] == 2
+    assert first.answer(1)["result"]["stopReason"] == "end_turn"
+    assert second.idle(sessions[1])["stopReason"] == "end_turn"
+    assert [client.text(session) for client, session in zip((first, second), sessions, strict=True)] == ["Yes."] * 2
+    assert second.agent.numbers == list(range(1, len(second.agent.numbers) + 1))
 
 
 def test_a_session_works_while_its_client_is_away_and_asks_when_it_is_back(place: Place, listen: Listen) -> None:

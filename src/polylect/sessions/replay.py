@@ -187,6 +187,8 @@ def _item(id: str, at: int, message: Message, entry: Entry | None) -> Item:
             return Item(id, at, message, "shell", result)
         case MessageAdded(request=request):
             return Item(id, at, message, request=request)
+        case TurnOpened(turn):
+            return Item(id, at, message, turn=turn)
         case _:
             return Item(id, at, message)
 

@@ -204,6 +204,7 @@ class Item(Struct, frozen=True, omit_defaults=True):
         shell: The result, for a command of the user's.
         request: The id of the model request that the message came from.
         before: For a summary, how many tokens there were before it.
+        turn: For a prompt, the id of its turn.
     """
 
     id: str
@@ -213,6 +214,7 @@ class Item(Struct, frozen=True, omit_defaults=True):
     shell: ShellResult | None = None
     request: str = ""
     before: int = 0
+    turn: str = ""
 
 
 class ForkPoint(Struct, frozen=True):

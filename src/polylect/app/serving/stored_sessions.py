@@ -7,6 +7,7 @@ first engine. What takes long runs in a thread, one at a time, so that every com
 import asyncio
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from polylect.app.startup import config
@@ -86,7 +87,7 @@ class StoredSessions:
                 await self._open_ones.end(target)
                 return await run_in_thread(self._delete, target)
             case Authenticate(method):
-                return await run_in_thread(self._log_in, method)
+                return await run_in_thread(self._log_in if method else self._log_out)
         raise SessionError(f"{type(command).__name__} needs a session: open one first")
 
     def _root(self) -> str:
@@ -124,8 +125,11 @@ class StoredSessions:
 
         repair.delete_all(self._root(), [session])
 
-    def _log_in(self, method: str) -> None:
+    def _log_in(self) -> None:
         """Checks that a provider can be used now. Logging in itself is done by `polylect login`."""
-        if not method:
-            raise SessionError("to log out, run: polylect logout")
         resolve_settings(dict(self._start.options), self._start.env, [])
+
+    def _log_out(self) -> None:
+        """Removes the keys that `polylect login` has stored, as `polylect logout` does."""
+        with suppress(FileNotFoundError):
+            os.unlink(config.credentials_file(self._start.env))

@@ -343,6 +343,21 @@ def test_messages_that_join_a_turn_are_shown_to_every_client() -> None:
     assert (update["sessionUpdate"], update["content"]["text"]) == ("user_message_chunk", "faster")
 
 
+def test_a_steer_that_begins_a_turn_is_shown_with_it() -> None:
+    """docs/acp.md, requirements 48 and 54."""
+    agent, session = second()
+    [steer] = agent.ask("_session/steering", {"sessionId": session, "prompt": [{"type": "text", "text": "go"}]})
+    [command] = agent.say(e.Reply(steer.ref, failure=Failure("idle", "nothing runs", "host"), session=session))
+    assert isinstance(command, c.Prompt)
+    agent.read()
+    agent.say(e.TurnStarted(turn=command.turn), e.UserMessage("go", turn=command.turn))
+    message, running = agent.updates()
+    assert (message["messageId"], message["content"]) == (command.turn, [{"type": "text", "text": "go"}])
+    agent.say(e.TurnEnded("end", turn=command.turn))
+    assert agent.updates() == [state("idle", stopReason="end_turn")]
+    assert running == state("running")
+
+
 # Calls.
 
 

@@ -38,18 +38,19 @@ def replay(items: object, plan: tuple[PlanItem, ...], writer: SessionWriter) -> 
 
 def _write(block: Block, item: Item, results: dict[str, ToolResult], writer: SessionWriter) -> None:
     shape = updates.AgentChunk if item.message.role == "assistant" else updates.UserChunk
+    id = item.turn or item.id  # in version 2 a prompt was answered with the former
     match block:
         case Text(text) if text:
-            writer.chunk(str(shape.__struct_config__.tag), text, item.id)
+            writer.chunk(str(shape.__struct_config__.tag), text, id)
         case Thinking(text) if text:
-            writer.chunk("agent_thought_chunk", text, item.id)
+            writer.chunk("agent_thought_chunk", text, id)
         case ToolCall():
             writer.update(_call(block, results.get(block.call), writer.cwd))
         case Image(media_type, data) if data:
-            writer.update(shape(content=ImageBlock(data=data, mime_type=media_type), message_id=item.id))
+            writer.update(shape(content=ImageBlock(data=data, mime_type=media_type), message_id=id))
         case Document(name, media_type):
             link = LinkBlock(uri=name, name=name, mime_type=media_type)
-            writer.update(shape(content=link, message_id=item.id))
+            writer.update(shape(content=link, message_id=id))
 
 
 def _call(call: ToolCall, result: ToolResult | None, cwd: str) -> updates.ToolCalled:

@@ -488,6 +488,8 @@ class Requests:
             else:
                 request.answer(shapes.Steered(outcome="startedNewTurn"))
                 turn = self._connection.env.new_id()
+                if self._connection.v2:  # its message is shown when the turn begins
+                    session.prompts[turn] = OpenPrompt(request, params.prompt)
                 return [c.Prompt(turn, text, attachments, session=session.id)]
             return []
 

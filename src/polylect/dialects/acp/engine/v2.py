@@ -95,7 +95,6 @@ class Session2(Session):
 
     def __init__(self, connection: Connection, id: str, cwd: str) -> None:
         super().__init__(connection, id, cwd)
-        self._new_id = connection.env.new_id
         self._asks: dict[str, str] = {}
         """Open questions, and the calls that wait for them."""
         self._started: set[str] = set()
@@ -105,9 +104,8 @@ class Session2(Session):
         self.writer.turn = event.turn
         prompt = self.prompts.get(event.turn)
         if prompt:
-            id = self._new_id()
-            self.writer.update(v2.UserMessage(message_id=id, content=prompt.content))
-            prompt.request.answer(v2.PromptInserted(message_id=id))
+            self.writer.update(v2.UserMessage(message_id=event.turn, content=prompt.content))
+            prompt.request.answer(v2.PromptInserted(message_id=event.turn))
         self._write_state("running", meta=None if prompt else turn_started(event))
 
     def turn_ended(self, event: e.TurnEnded) -> None:
