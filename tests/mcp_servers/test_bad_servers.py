@@ -19,19 +19,11 @@ from polylect.vocab.content import Server
 from polylect.vocab.events import Ask, ServerChanged
 from polylect.vocab.ports import ToolReturn
 
-pytest.importorskip("mcp")
-
 _numbers = count(os.getpid() * 1000 + 700)
 
 
 def plain(way: str, argument: str = "", **more: Any) -> Server:
     return script("plain", way, argument, server="plain", **more)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _loaded() -> None:
-    """The deadlines of these tests are short: the SDK has to be there already."""
-    import polylect.mcp.connection  # noqa: F401
 
 
 @pytest.mark.parametrize(

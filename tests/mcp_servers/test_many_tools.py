@@ -1,22 +1,17 @@
 """Servers with many tools, or with large results: they are read in slices, or in part."""
 
-import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from doubles_mcp import CallContext, Stage, on_stage, script
-from polylect.mcp.large_results import MOST_PARTS, Pages
+from polylect.mcp.protocol.frames import MOST_PARTS
 from polylect.mcp.servers import MOST_LISTED
-from polylect.mcp.tool import ListedTool
-from polylect.mcp.values import ServerFault, search_budget
+from polylect.mcp.values import search_budget
 from polylect.tools.builtin.tool_search import ToolSearch
 from polylect.vocab.content import Server
 from polylect.vocab.ports import Tool, tokens_of
-
-pytest.importorskip("mcp")
 
 
 def many(count: int, server: str = "many", **extras: bool) -> Server:
@@ -96,7 +91,7 @@ def test_a_server_can_be_left_to_the_search(tmp_path: Path) -> None:
 
 def test_a_long_list_is_what_a_short_one_is(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
-        for count in (3, 3000):  # the second one is longer than the SDK is sdk_result
+        for count in (3, 3000):  # the second one is read in slices
             stage.servers.add(many(count, f"many{count}", long_names=True))
             up = await stage.heard(f"many{count}")
             assert len(up.tools) == count
@@ -105,31 +100,6 @@ def test_a_long_list_is_what_a_short_one_is(tmp_path: Path) -> None:
         assert (await stage.call("mcp__many3000__last", {"path": "x"})).output == "last"
 
     on_stage(tmp_path, work)
-
-
-def test_a_page_is_kept_until_it_is_read_once() -> None:
-    async def work() -> None:
-        pages = Pages()
-        listing = b'{"tools": [{"name": "a", "inputSchema": {"type":"object"}}, {"name": "t", "inputSchema": {}, '
-        listing += b'"execution": {"taskSupport": "required"}}], "nextCursor": "2", "_meta": {"x": 1}}'
-        sdk_result = pages.store(msgspec.Raw(listing))
-        assert sdk_result == {"nextCursor": "2", "tools": [], "_meta": {"x": 1, "polylect/page": 0}}
-        assert await pages.read(sdk_result["_meta"]) == [ListedTool("a", "", b'{"type":"object"}')]
-        assert await pages.read(sdk_result["_meta"]) is None
-        assert await pages.read(None) is None
-
-    asyncio.run(work())
-
-
-@pytest.mark.parametrize("tool", [b"5", b'{"name": "a"}', b'{"name": "a", "inputSchema": 5}', b'{"inputSchema": {}}'])
-def test_a_list_that_does_not_follow_the_protocol_is_the_servers_fault(tool: bytes) -> None:
-    async def work() -> None:
-        pages = Pages()
-        sdk_result = pages.store(msgspec.Raw(b'{"tools": [' + tool + b"]}"))
-        with pytest.raises(ServerFault, match="does not follow the protocol"):
-            await pages.read(sdk_result["_meta"])
-
-    asyncio.run(work())
 
 
 def test_of_a_large_result_a_part_is_read_and_the_rest_is_named(tmp_path: Path) -> None:
@@ -162,25 +132,3 @@ def test_a_short_result_with_many_parts_is_limited_as_well(tmp_path: Path) -> No
         assert (both.output, len((both.metadata or {})["structured"])) == ("short", 1005)
 
     on_stage(tmp_path, work)
-
-
-@pytest.mark.parametrize("count", [MOST_PARTS, MOST_PARTS + 5])
-def test_a_result_over_http_is_limited_as_well(count: int) -> None:
-    from mcp.shared.message import SessionMessage
-    from mcp_types import JSONRPCResponse
-
-    from polylect.mcp.sdk_streams import WatchedStream
-
-    async def stream() -> AsyncIterator[SessionMessage]:
-        parts = [{"type": "text", "text": "x"}] * count
-        yield SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=1, result={"content": parts}))
-
-    async def work() -> list[dict[str, str]]:
-        lost = asyncio.Event()
-        [item] = [item async for item in WatchedStream(stream(), lost)]
-        assert lost.is_set()
-        content: list[dict[str, str]] = item.message.result["content"]
-        return content
-
-    note = {"type": "text", "text": "[5 of the 1005 parts of this result were left out]"}
-    assert asyncio.run(work())[MOST_PARTS:] == ([note] if count > MOST_PARTS else [])

@@ -119,7 +119,7 @@ def test_a_server_that_has_no_such_stream_fails_at_the_start() -> None:
             await asyncio.sleep(0.01)
 
     assert fault_at_start(refuse) == "HTTP 404 Not Found"
-    assert fault_at_start(page) == "the server did not answer with a stream of events: check its url"
+    assert fault_at_start(page) == "the server answered with text/html instead of a stream of events: check its url"
     assert fault_at_start(empty) == "the server ended the connection"
     assert "closed the connection" in fault_at_start(cut)
     assert "did not say where to send messages" in fault_at_start(silent)

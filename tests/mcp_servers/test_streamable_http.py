@@ -267,10 +267,10 @@ def test_an_error_of_the_protocol_in_a_refusal_is_the_response() -> None:
 
 
 def test_an_answer_that_is_none_ends_the_request() -> None:
-    assert refused(202) == Failed(5, "the server answered a request with nothing: check its url", 202)
+    assert refused(202) == Failed(5, "HTTP 202: the server answered a request with nothing: check its url", 202)
     html = refused(200, b"<html>", content_type="text/html; charset=utf-8")
-    assert html == Failed(5, "the server answered a request with text/html: check its url", 200)
-    wrong = Failed(5, "the server's answer does not follow the protocol")
+    assert html == Failed(5, "HTTP 200: the server answered a request with text/html: check its url", 200)
+    wrong = Failed(5, "HTTP 200: the server's answer does not follow the protocol")
     assert refused(200, b"", content_type="application/json") == wrong
     for body in (b"<html>", b"[" * 100_000, b"{}", b"7"):
         assert refused(200, body, passed_on=body, content_type="application/json") == wrong
@@ -336,7 +336,7 @@ def test_another_origin_gets_neither_headers_nor_messages() -> None:
             client.request(1, "tools/call")
             failed = await client.failed()
             assert failed.reason == (
-                "HTTP 307 Temporary Redirect: the server is elsewhere: "
+                "HTTP 307 Temporary Redirect: the server redirects to another one: "
                 f"change its url to one that begins with {other.url}/"
             )
             assert other.requests == []

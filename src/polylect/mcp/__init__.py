@@ -1,1 +1,1 @@
-"""MCP servers and their tools. `servers.py` is the entry. The SDK is loaded when the first server connects."""
+"""MCP servers and their tools. `servers.py` is the entry; `connection.py` is the client, `protocol/` its language."""

@@ -1,151 +1,506 @@
-"""One open connection to an MCP server, through the official SDK.
+"""One open connection to an MCP server.
 
-`connected` opens it and gives a `Connection`, whose methods return our own values (`ListedTool`, `PromptCommand`,
-`Resource`) or the SDK's results, and raise `ServerFault` with a text for people. What the server asks for and notifies
-of (roots, elicitation, log lines, changed lists) is answered by the callbacks at the end of this file.
+`connected` opens the transport, does the handshake and gives a `Connection`. Its methods return our own values
+(`ListedTool`, `PromptCommand`, `Resource`) or the results of `protocol/frames.py`, and raise `ServerFault` with a text
+for people. One task reads what the server sends. Cancelling a method cancels the request at the server.
 
-Importing this module loads the SDK, which takes half a second and 45 MiB. So `ServerSupervisor` imports it in a thread,
-when the first server connects.
+What the server itself requests (roots, elicitation, sampling, ping) is answered by `_Responder`, whether it comes as a
+request or, from 2026-07-28 on, inside an `input_required` result. Called by `ServerSupervisor`.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import httpx2
-import mcp_types as types
 import msgspec
-from mcp import Client, MCPError
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
+from msgspec import UNSET, Raw, Struct
 
 from polylect import __version__
 from polylect.mcp.elicit import elicitation_result, form_ask, url_ask
-from polylect.mcp.large_results import Pages, is_shortened
-from polylect.mcp.sdk_streams import streams
+from polylect.mcp.protocol import client, frames
+from polylect.mcp.protocol.client import ClientCodec
+from polylect.mcp.protocol.lenient import Malformed, read_rows
 from polylect.mcp.server_log import ServerLog
 from polylect.mcp.tool import ListedTool
-from polylect.mcp.values import PromptCommand, Resource, ServerFault, ServerSetup
+from polylect.mcp.transports.base import Failed, Outgoing, Transport
+from polylect.mcp.transports.host import HostTransport
+from polylect.mcp.transports.stdio import StdioTransport
+from polylect.mcp.values import ENDED, PromptCommand, Resource, ServerFault, ServerSetup
+from polylect.system.tasks import TaskSet
 from polylect.vocab.argument_schema import schema_error
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Server
-from polylect.vocab.errors import ToolError
 from polylect.vocab.events import Ask, Notice
+from polylect.wire import jsonrpc
+from polylect.wire.jsonl import TooLong
+from polylect.wire.jsonrpc import Error, Id
 
-_MODES = ("legacy", "auto")
-"""Handshakes in the order in which they are tried. The old one comes first, because some servers exit when the first
-request is of the newer protocol (2026-07-28)."""
-_NEWER_CODES = (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_VERSION)
+MOST_INVALID_LINES = 1000
+"""Lines that are no messages, after which the connection is given up."""
 _MOST_PAGES = 100
 MOST_TOOLS = 100_000
 MOST_LISTED = 10_000
 """Prompts, or resources, of one server that are used."""
+_SLICE = 500
+"""Tools that are decoded before other tasks get their turn."""
+_MOST_REQUESTS = 100
+"""Requests of the server that may be open at the same time."""
+_MOST_ROUNDS = 10
+"""How often a server may answer one request with a request for more input."""
+_MOST_INPUTS = 20
+_LISTEN_AGAIN = 5
+"""How often a stream of notifications that has ended is opened again."""
+_NO_HANDSHAKE = (
+    jsonrpc.METHOD_NOT_FOUND,
+    jsonrpc.INVALID_PARAMS,
+    jsonrpc.INVALID_REQUEST,
+    frames.UNSUPPORTED_PROTOCOL_VERSION,
+    frames.HEADER_MISMATCH,
+    frames.MISSING_REQUIRED_CLIENT_CAPABILITY,
+)
+"""With one of these errors to `initialize`, a server may know only the revision that has no handshake."""
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO, "warning": logging.WARNING}
+_Progress = Callable[[frames.ProgressNotificationParams], None]
+
+
+class RequestRefused(ServerFault):
+    """The server answered a request with an error, or HTTP refused it with a status."""
+
+    def __init__(self, error: Error, status: int = 0) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.status = status
+
+
+class _Pending(Struct):
+    """A request that waits for its answer."""
+
+    answer: asyncio.Future[Any]
+    on_progress: _Progress | None = None
 
 
 class Connection:
-    """A server that has completed the handshake. `lost` is set once the connection has ended."""
+    """A connection whose handshake is done. `lost` is set once it has ended."""
 
-    def __init__(self, client: Client, lost: asyncio.Event, pages: Pages, notify: Callable[[str], None]) -> None:
-        """`notify` shows a text to the host."""
-        self.lost = lost
-        self._client = client
-        self._pages = pages
-        self._notify = notify
+    def __init__(self, transport: Transport, codec: ClientCodec, log: ServerLog, responder: "_Responder") -> None:
+        self.lost = asyncio.Event()
+        self.updated: Callable[[str], None] = lambda uri: None
+        """Is called with the address of a resource that has changed, for those that were subscribed to."""
+        self._transport = transport
+        self._codec = codec
+        self._log = log
+        self._responder = responder
+        self._pending: dict[Id, _Pending] = {}
+        self._answering: dict[Id, asyncio.Task[None]] = {}
         self._shortened: set[str] = set()
         """Lists of which the host has been told that they are too long."""
-        self._output_schemas: dict[str, dict[str, Any]] = {}
-        session: Any = client.session
-        # The SDK's own check runs patterns of the server's schema on the event loop, with backtracking.
-        session.validate_tool_result = self._check_structured
+        self._output_schemas: dict[str, bytes] = {}
+        self._tasks = TaskSet()
+        self._reading: asyncio.Task[None] | None = None
 
     @property
     def version(self) -> str:
-        info = self._client.server_info
-        return f"{info.name} {info.version}".strip() if info else ""
+        info = self._codec.server_info
+        return f"{info.name} {info.version}".strip()
+
+    @property
+    def protocol(self) -> str:
+        """The revision of the protocol, for example 2025-11-25."""
+        return self._codec.revision.version
+
+    @property
+    def instructions(self) -> str:
+        return self._codec.instructions
+
+    @property
+    def capabilities(self) -> frames.ServerCapabilities:
+        return self._codec.server_capabilities
+
+    # Lists.
 
     async def tools(self) -> list[ListedTool]:
-        """All tools. Raises ServerFault, and what the SDK raises."""
+        """All tools. Raises ServerFault. Wrong ones are left out, with a line in the log."""
         listed: list[ListedTool] = []
-        schemas: dict[str, dict[str, Any]] = {}
-        async for page in _pages(self._client.list_tools):
-            large = await self._pages.read(page.meta)
-            listed += _listed(page.tools) if large is None else large
-            schemas |= {tool.name: tool.output_schema for tool in page.tools if tool.output_schema}
+        wrong, fault = 0, ""
+        async for page in self._pages("tools/list"):
+            rows: list[Raw] = page.entries.items
+            for start in range(0, len(rows), _SLICE):
+                entries = read_rows(rows[start : start + _SLICE], frames.read_tool)
+                wrong, fault = wrong + entries.wrong, fault or entries.fault
+                listed += [_listed(tool) for tool in entries.items if not _needs_task(tool)]
+                await asyncio.sleep(0)
             if len(listed) > MOST_TOOLS:
                 del listed[MOST_TOOLS:]
                 self._warn_shortened("tools", MOST_TOOLS)
                 break
-        self._output_schemas = schemas
+        self._check_wrong("tools", wrong, fault, listed)
+        self._output_schemas = {tool.name: tool.output_schema for tool in listed if tool.output_schema}
         return listed
 
     async def prompts(self) -> list[PromptCommand]:
+        if not self._offers("prompts"):
+            return []
         return [
-            PromptCommand(prompt.name, prompt.description or "", tuple(one.name for one in prompt.arguments or ()))
-            for prompt in await self._entries("prompts", self._client.list_prompts)
+            PromptCommand(one.name, one.description or "", tuple(argument.name for argument in one.arguments or ()))
+            for one in await self._entries("prompts", "prompts/list")
         ]
 
     async def resources(self) -> list[Resource]:
+        if not self._offers("resources"):
+            return []
         return [
-            Resource(str(one.uri), one.name, one.mime_type or "", one.description or "")
-            for one in await self._entries("resources", self._client.list_resources)
+            Resource(one.uri, one.name, one.mime_type or "", one.description or "")
+            for one in await self._entries("resources", "resources/list")
         ]
 
-    async def _entries(self, kind: str, request: Callable[..., Awaitable[Any]]) -> list[Any]:
+    async def resource_templates(self) -> list[frames.ResourceTemplate]:
+        return await self._entries("resource templates", "resources/templates/list")
+
+    def _offers(self, kind: str) -> bool:
+        """Whether the server says that it has this kind of list, or says nothing of any."""
+        offers = self._codec.server_capabilities
+        return getattr(offers, kind) is not None or not (offers.tools or offers.prompts or offers.resources)
+
+    async def _entries(self, kind: str, method: str) -> list[Any]:
         """The prompts or resources of all pages. The host is told if some of them were left out."""
         entries: list[Any] = []
-        shortened = False
-        async for page in _pages(request):
-            entries += getattr(page, kind)
-            shortened = shortened or is_shortened(page.meta) or len(entries) > MOST_LISTED
+        wrong, fault, shortened = 0, "", False
+        async for page in self._pages(method):
+            entries += page.entries.items
+            wrong, fault = wrong + page.entries.wrong, fault or page.entries.fault
+            shortened = shortened or page.entries.left_out > 0 or len(entries) > MOST_LISTED
             if len(entries) >= MOST_LISTED:
                 break
         del entries[MOST_LISTED:]
         if shortened:
             self._warn_shortened(kind, len(entries))
+        self._check_wrong(kind, wrong, fault, entries)
         return entries
+
+    async def _pages(self, method: str) -> AsyncIterator[frames.ListPage]:
+        """Every page of a list, up to _MOST_PAGES. A server that does not know the method has no page."""
+        params: dict[str, Any] = {}
+        for _ in range(_MOST_PAGES):
+            try:
+                page: frames.ListPage = await self._request(method, params)
+            except RequestRefused as refused:
+                if refused.error.code != jsonrpc.METHOD_NOT_FOUND:
+                    raise
+                return
+            yield page
+            if not page.next_cursor or page.next_cursor == params.get("cursor"):
+                return
+            params = {"cursor": page.next_cursor}
 
     def _warn_shortened(self, kind: str, count: int) -> None:
         if kind not in self._shortened:
             self._shortened.add(kind)
-            self._notify(f"has more {kind} than are read at once; {count} of them can be used")
+            self._responder.notify(f"has more {kind} than are read at once; {count} of them can be used")
 
-    async def _check_structured(self, name: str, result: Any) -> None:
-        """Replaces the SDK's check of structured results, in bounded time. Raises RuntimeError, as the SDK does."""
+    def _check_wrong(self, kind: str, wrong: int, fault: str, usable: Sequence[object]) -> None:
+        """Raises ServerFault if a list has entries, and none of them can be used."""
+        if wrong and not usable:
+            raise ServerFault(f"the server's answer does not follow the protocol: {kind}: {fault}")
+        if wrong:
+            self._log.log(logging.WARNING, f"{wrong} of its {kind} do not follow the protocol: {fault}")
+
+    # Requests.
+
+    async def call(self, tool: str, args: dict[str, Any], show: Callable[[str], None]) -> frames.CallToolResult:
+        """The result of a tool. `show` gets its progress. Raises ServerFault."""
+
+        def on_progress(params: frames.ProgressNotificationParams) -> None:
+            count = f"{params.progress:g}/{params.total:g}" if params.total else f"{params.progress:g}"
+            show(f"{params.message} ({count})\n" if params.message else f"{count}\n")
+
+        result: frames.CallToolResult = await self._interactive(
+            "tools/call", {"name": tool, "arguments": args}, tool, on_progress
+        )
+        self._check_structured(tool, result)
+        return result
+
+    async def prompt(self, name: str, args: dict[str, str]) -> list[frames.PromptMessage]:
+        result: frames.GetPromptResult = await self._interactive("prompts/get", {"name": name, "arguments": args}, name)
+        return result.messages
+
+    async def read_resource(self, uri: str) -> list[frames.ResourceContents]:
+        result: frames.ReadResourceResult = await self._interactive("resources/read", {"uri": uri}, uri)
+        return result.contents
+
+    async def complete(
+        self, reference: dict[str, str], argument: str, value: str, context: dict[str, str] | None = None
+    ) -> list[str]:
+        """Values that an argument of a prompt or a resource template may have. `reference` names which of them."""
+        params: dict[str, Any] = {"ref": reference, "argument": {"name": argument, "value": value}}
+        if context:
+            params["context"] = {"arguments": context}
+        result: frames.CompleteResult = await self._request("completion/complete", params)
+        return result.completion.values[:100]
+
+    async def ping(self) -> None:
+        await self._request("ping", {})
+
+    async def set_log_level(self, level: frames.LoggingLevel) -> None:
+        """Ask for log messages of this level and above."""
+        if message := self._codec.set_log_level(level):
+            await self._send(message)
+
+    async def subscribe(self, uri: str) -> None:
+        """Have `updated` called when this resource changes. From 2026-07-28 on until the connection ends."""
+        if self._codec.revision.handshake:
+            await self._request("resources/subscribe", {"uri": uri}, name=uri)
+        else:
+            self._tasks.start(self._listen({"resourceSubscriptions": [uri]}))
+
+    async def unsubscribe(self, uri: str) -> None:
+        if self._codec.revision.handshake:
+            await self._request("resources/unsubscribe", {"uri": uri}, name=uri)
+
+    def _check_structured(self, name: str, result: frames.CallToolResult) -> None:
+        """Checks the structured form against the tool's schema, in bounded time. Raises ServerFault."""
         schema = self._output_schemas.get(name)
-        if schema is None or is_shortened(result.meta):
+        if not schema or result.is_error or isinstance(result, frames.ShortenedResult):
             return
-        if result.structured_content is None and "structured_content" not in result.model_fields_set:
-            raise RuntimeError(f"Tool {name} has an output schema but did not return structured content")
-        if fault := schema_error(result.structured_content, schema):
-            raise RuntimeError(f"Invalid structured content returned by tool {name}: {fault}")
+        if result.structured_content is UNSET:
+            raise ServerFault(f"Tool {name} has an output schema but did not return structured content")
+        if fault := schema_error(result.structured_content, msgspec.json.decode(schema, type=dict[str, Any])):
+            raise ServerFault(f"Invalid structured content returned by tool {name}: {fault}")
 
-    async def call(self, tool: str, args: dict[str, Any], show: Callable[[str], None]) -> Any:
-        """The SDK's result. Raises ServerFault. Cancelling the task cancels the call at the server."""
+    async def _interactive(
+        self, method: str, params: dict[str, Any], name: str, on_progress: _Progress | None = None
+    ) -> Any:
+        """A request that the server may answer with `input_required`: it is sent again with what is required."""
+        more: dict[str, Any] = {}
+        for number in range(_MOST_ROUNDS):
+            result = await self._request(method, {**params, **more}, name=name, on_progress=on_progress)
+            if not isinstance(result, frames.InputRequiredResult):
+                return result
+            more = {"requestState": result.request_state} if result.request_state is not None else {}
+            if result.input_requests:
+                more["inputResponses"] = await self._responder.input_responses(result.input_requests)
+            else:
+                await asyncio.sleep(0.1 * 2**number)  # the server is busy, and asks to be tried again
+        raise ServerFault("the server requires more and more input")
 
-        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-            count = f"{progress:g}/{total:g}" if total else f"{progress:g}"
-            show(f"{message} ({count})\n" if message else f"{count}\n")
+    async def _request(
+        self, method: str, params: dict[str, Any], *, name: str = "", on_progress: _Progress | None = None
+    ) -> Any:
+        message = self._codec.request(method, params, name=name, progress=on_progress is not None)
+        return await self._send(message, on_progress)
 
+    async def _send(self, message: Outgoing, on_progress: _Progress | None = None) -> Any:
+        """Sends a request and waits for its answer. Raises ServerFault."""
+        pending = _Pending(asyncio.get_running_loop().create_future(), on_progress)
+        self._pending[message.id] = pending
         try:
-            return await self._client.call_tool(tool, args, progress_callback=on_progress)
-        except (MCPError, ValidationError, RuntimeError) as error:
-            raise self._fault(error) from None
+            self._transport.send(message)
+            return await pending.answer
+        except asyncio.CancelledError:
+            self._cancel(message.id)
+            raise
+        finally:
+            self._pending.pop(message.id, None)
 
-    async def prompt(self, name: str, args: dict[str, str]) -> list[Any]:
+    def _cancel(self, id: Id) -> None:
+        notification = self._codec.cancel(id)
+        if notification and not self.lost.is_set():
+            with suppress(ServerFault):
+                self._transport.send(notification)
+            self._transport.cancel(id)
+
+    # What the server sends.
+
+    def start_reading(self) -> None:
+        self._reading = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        """Handle what the server sends until the connection ends. Then every request that waits has failed."""
         try:
-            return list((await self._client.get_prompt(name, args)).messages)
-        except (MCPError, ValidationError, RuntimeError) as error:
-            raise self._fault(error) from None
-
-    def _fault(self, error: Exception) -> ServerFault:
-        if isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
+            while (item := await self._transport.receive()) is not None:
+                if isinstance(item, Failed):
+                    self._codec.fail(item.id)
+                    self._fail(item.id, RequestRefused(Error(jsonrpc.INTERNAL_ERROR, item.reason), item.status))
+                else:
+                    self._receive(item)
+                if self.lost.is_set():
+                    break
+                await asyncio.sleep(0)  # a fast server must not keep other tasks from running (L4)
+        finally:
             self.lost.set()
-        return ServerFault(explain(error))
+            self._tasks.cancel()
+            for id in tuple(self._pending):
+                self._fail(id, ServerFault(ENDED))
+
+    def _receive(self, line: bytes | TooLong) -> None:
+        for message in self._codec.receive(line):
+            match message:
+                case client.Answer():
+                    if (pending := self._pending.get(message.id)) and not pending.answer.done():
+                        pending.answer.set_result(message.result)
+                case client.Refusal():
+                    self._fail(message.id, RequestRefused(message.error))
+                case client.ServerNotification():
+                    self._notified(message)
+                case client.ListChanged():
+                    self._responder.on_change(message.kind)
+                case client.ServerRequest():
+                    self._start_answer(message)
+                case client.WrongRequest():
+                    self._reply(self._codec.refuse(message.id, message.error))
+                case client.StrayAnswer():
+                    self._log.unknown_answer(message.id)
+                case client.NoMessage():
+                    if self._log.invalid_line(message.line, message.why) >= MOST_INVALID_LINES:
+                        self.lost.set()
+
+    def _fail(self, id: Id, fault: ServerFault) -> None:
+        if (pending := self._pending.get(id)) and not pending.answer.done():
+            pending.answer.set_exception(fault)
+
+    def _notified(self, message: client.ServerNotification) -> None:
+        match message.params:
+            case frames.ProgressNotificationParams(progress_token=token):
+                if (pending := self._pending.get(token)) and pending.on_progress:
+                    pending.on_progress(message.params)
+            case frames.LoggingMessageNotificationParams(level=level, logger=logger, data=data):
+                self._log.log(_LEVELS.get(level, logging.ERROR), f"{logger or 'log'}: {data}")
+            case frames.CancelledNotificationParams(request_id=id):
+                if task := self._answering.get(id):
+                    task.cancel()
+                elif id in self._pending:  # the server ends a stream of notifications
+                    self._codec.fail(id)
+                    self._fail(id, ServerFault(ENDED))
+            case frames.ResourceUpdatedNotificationParams(uri=uri):
+                self.updated(uri)
+
+    # Requests of the server.
+
+    def _start_answer(self, request: client.ServerRequest) -> None:
+        if request.method == "ping":
+            self._reply(self._codec.answer(request.id, {}))
+        elif len(self._answering) >= _MOST_REQUESTS or request.id in self._answering:
+            self._reply(self._codec.refuse(request.id, Error(jsonrpc.INTERNAL_ERROR, "too many requests at once")))
+        else:
+            task = self._answering[request.id] = self._tasks.start(self._answer(request))
+            task.add_done_callback(lambda _: self._answering.pop(request.id, None))
+
+    async def _answer(self, request: client.ServerRequest) -> None:
+        try:
+            self._reply(self._codec.answer(request.id, await self._responder.result(request)))
+        except RequestRefused as refused:
+            self._reply(self._codec.refuse(request.id, refused.error))
+
+    def _reply(self, message: Outgoing) -> None:
+        with suppress(ServerFault):  # the connection has ended, and so has the request
+            self._transport.send(message)
+
+    # The beginning and the end.
+
+    async def handshake(self) -> None:
+        """Agree on a version. Raises ServerFault."""
+        try:
+            try:
+                answer = await self._send(self._codec.initialize())
+            except RequestRefused as refused:
+                if refused.error.code not in _NO_HANDSHAKE and refused.status != 400:
+                    raise
+                await self._discover(refused)
+            else:
+                self._transport.send(self._codec.initialized(answer))
+                self._transport.negotiated(self._codec.revision.version)
+        except Malformed as error:
+            raise ServerFault(str(error)) from None
+
+    async def _discover(self, refused: RequestRefused) -> None:
+        """The handshake is not known: try the revision that has none. Raises what was `refused` if that fails too."""
+        message = self._codec.discover()
+        self._transport.negotiated(self._codec.revision.version)
+        try:
+            answer = await self._send(message)
+        except RequestRefused as again:
+            raise (again if again.error.code in _NO_HANDSHAKE[3:] else refused) from None
+        self._codec.discovered(answer)
+        offers = self._codec.server_capabilities
+        kinds = [kind for kind in ("tools", "prompts", "resources") if getattr(offers, kind)]
+        if wanted := {f"{kind}ListChanged": True for kind in kinds if getattr(offers, kind).list_changed}:
+            self._tasks.start(self._listen(wanted))
+
+    async def _listen(self, notifications: dict[str, Any]) -> None:
+        """From 2026-07-28 on, a server sends notifications only to clients that listen for them."""
+        for number in range(_LISTEN_AGAIN):
+            with suppress(ServerFault):
+                await self._request("subscriptions/listen", {"notifications": notifications})
+            if self.lost.is_set():
+                return
+            await asyncio.sleep(2**number)
+
+    async def close(self) -> None:
+        """End the connection, in bounded time."""
+        self._tasks.cancel()
+        await self._transport.close()
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait((self._reading,))
+
+
+class _Responder:
+    """Answers what a server requires of us."""
+
+    def __init__(
+        self,
+        server: Server,
+        setup: ServerSetup,
+        log: ServerLog,
+        ask: Callable[[Ask], Awaitable[Answer]],
+        on_change: Callable[[str], None],
+    ) -> None:
+        self.on_change = on_change
+        self._server = server
+        self._setup = setup
+        self._log = log
+        self._ask = ask
+
+    def capabilities(self) -> frames.ClientCapabilities:
+        return frames.ClientCapabilities(roots={}, elicitation={"form": {}, "url": {}})
+
+    def notify(self, text: str) -> None:
+        """Show a text to the host."""
+        self._setup.report(Notice(self._log.redact(f"The MCP server {self._server.name} {text}"), "warning"))
+
+    async def result(self, request: client.ServerRequest) -> object:
+        """The result of one request. Raises RequestRefused."""
+        match request.params:
+            case frames.ElicitRequestParams():
+                return await self._elicit(request.params)
+            case frames.CreateMessageRequestParams():
+                raise RequestRefused(Error(jsonrpc.METHOD_NOT_FOUND, "Sampling is not offered"))
+            case _:
+                root = frames.Root(uri=Path(self._setup.workspace).as_uri(), name="workspace")
+                return frames.ListRootsResult(roots=[root])
+
+    async def input_responses(self, requests: dict[str, Raw]) -> dict[str, object]:
+        """The results of all requests of an `input_required` result. Raises ServerFault."""
+        if len(requests) > _MOST_INPUTS:
+            raise ServerFault(f"the server requires {len(requests)} inputs at once")
+        try:
+            parsed = {key: client.read_input_request(request) for key, request in requests.items()}
+        except Malformed as error:
+            raise ServerFault(f"the server's answer does not follow the protocol: {error}") from None
+        results = await asyncio.gather(*map(self.result, parsed.values()))
+        return dict(zip(parsed, results, strict=True))
+
+    async def _elicit(self, params: frames.ElicitRequestParams) -> frames.ElicitResult:
+        schema: dict[str, Any] = {}
+        if params.mode == "url":
+            question = url_ask(self._server.name, params.message, params.url or "")
+        else:
+            schema = params.requested_schema or {}
+            question = form_ask(self._server.name, params.message, schema)
+        action, content = elicitation_result(question, schema, await self._ask(question))
+        return msgspec.convert({"action": action, "content": content}, frames.ElicitResult)
 
 
 @asynccontextmanager
@@ -156,131 +511,45 @@ async def connected(
     ask: Callable[[Ask], Awaitable[Answer]],
     on_change: Callable[[str], None],
 ) -> AsyncIterator[Connection]:
-    """Connect, for as long as the block runs. `on_change` gets the name of a list ("tools" ...) that has changed."""
-    async with AsyncExitStack() as stack:
-        pages = Pages()
-        for mode in _MODES:
-            lost = asyncio.Event()
-            client = Client(
-                streams(server, setup, log, lost, pages),
-                mode=mode,
-                cache=None,
-                client_info=types.Implementation(name="polylect", version=__version__),
-                list_roots_callback=partial(_roots, setup.workspace),
-                elicitation_callback=partial(_elicit, server.name, ask),
-                logging_callback=partial(_on_log, log),
-                message_handler=partial(_on_notification, on_change),
-            )
-            try:
-                await stack.enter_async_context(client)
-                break
-            except Exception as error:
-                if mode == _MODES[-1] or not any(
-                    isinstance(leaf, MCPError) and leaf.code in _NEWER_CODES for leaf in _leaves(error)
-                ):
-                    raise
-        if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            listening = asyncio.create_task(_listen(client, on_change))
-            stack.callback(listening.cancel)
-        yield Connection(
-            client,
-            lost,
-            pages,
-            lambda text: setup.report(Notice(log.redact(f"The MCP server {server.name} {text}"), "warning")),
-        )
+    """Connect, for as long as the block runs. Raises ServerFault.
+
+    `ask` puts a question to the person; `on_change` gets the name of a list ("tools" ...) that has changed.
+    """
+    responder = _Responder(server, setup, log, ask, on_change)
+    info = frames.Implementation(name="polylect", version=__version__)
+    transport = open_transport(server, setup, log)
+    connection = Connection(transport, ClientCodec(info, responder.capabilities()), log, responder)
+    try:
+        await transport.start()
+        connection.start_reading()
+        await connection.handshake()
+        yield connection
+    finally:
+        await connection.close()
 
 
-def _listed(tools: list[types.Tool]) -> Iterator[ListedTool]:
-    for tool in tools:
-        if not (tool.execution and tool.execution.task_support == "required"):  # we cannot call it as a task
-            yield ListedTool(tool.name, tool.description or "", msgspec.json.encode(tool.input_schema))
+def open_transport(server: Server, setup: ServerSetup, log: ServerLog) -> Transport:
+    """The transport of this server, which is not started yet. Those of HTTP are imported only where one is named."""
+    match server.transport:
+        case "stdio":
+            return StdioTransport(server, setup, log)
+        case "host":
+            return HostTransport(server.name, setup, log)
+        case "http":
+            from polylect.mcp.transports.streamable_http import StreamableHttp
 
-
-def explain(error: BaseException) -> str:
-    """What went wrong, in words for people. Addresses are left out, because they may hold keys."""
-    leaf = next(_leaves(error))
-    match leaf:
-        case MCPError() if leaf.code == types.CONNECTION_CLOSED:
-            return "the server ended the connection"
-        case MCPError():
-            return str(leaf)
-        case ToolError() | ServerFault():
-            return str(leaf)
-        case httpx2.HTTPStatusError():
-            return f"HTTP {leaf.response.status_code} {leaf.response.reason_phrase}"
-        case httpx2.TransportError():
-            return f"the server cannot be reached: {str(leaf) or type(leaf).__name__}"
-        case ValidationError():
-            first = leaf.errors(include_url=False, include_input=False)[0]
-            place = ".".join(map(str, first["loc"]))
-            return f"the server's answer does not follow the protocol: {place}: {first['msg']}"
+            return StreamableHttp(server, setup, log)
         case _:
-            return str(leaf) or type(leaf).__name__
+            from polylect.mcp.transports.sse import Sse
+
+            return Sse(server, setup, log)
 
 
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from _leaves(inner)
-    else:
-        yield error
+def _needs_task(tool: frames.Tool) -> bool:
+    """Whether a tool can be called only as a task, which we cannot do."""
+    return tool.execution is not None and tool.execution.task_support == "required"
 
 
-async def _pages(request: Callable[..., Awaitable[Any]]) -> AsyncIterator[Any]:
-    """Every page of a list, up to _MOST_PAGES. A server that does not know the method has no page."""
-    cursor: str | None = None
-    for _ in range(_MOST_PAGES):
-        try:
-            page = await request(cursor=cursor)
-        except MCPError as error:
-            if error.code != types.METHOD_NOT_FOUND:
-                raise
-            return
-        yield page
-        cursor = page.next_cursor
-        if not cursor:
-            return
-
-
-# Requests and notifications of the server.
-
-
-async def _roots(workspace: str, context: Any) -> types.ListRootsResult:
-    return types.ListRootsResult(roots=[types.Root(uri=Path(workspace).as_uri(), name="workspace")])  # type: ignore[arg-type]
-
-
-async def _elicit(
-    server: str,
-    ask: Callable[[Ask], Awaitable[Answer]],
-    context: Any,
-    params: types.ElicitRequestFormParams | types.ElicitRequestURLParams,
-) -> types.ElicitResult | types.ErrorData:
-    if isinstance(params, types.ElicitRequestURLParams):
-        schema: dict[str, Any] = {}
-        ask_event = url_ask(server, params.message, params.url)
-    else:
-        schema = params.requested_schema
-        ask_event = form_ask(server, params.message, schema)
-    result, content = elicitation_result(ask_event, schema, await ask(ask_event))
-    return types.ElicitResult.model_validate({"action": result, "content": content})
-
-
-async def _on_log(log: ServerLog, params: types.LoggingMessageNotificationParams) -> None:
-    log.log(_LEVELS.get(params.level, logging.ERROR), f"{params.logger or 'log'}: {params.data}")
-
-
-async def _on_notification(on_change: Callable[[str], None], message: Any) -> None:
-    match message:
-        case types.ToolListChangedNotification():
-            on_change("tools")
-        case types.PromptListChangedNotification():
-            on_change("prompts")
-        case types.ResourceListChangedNotification():
-            on_change("resources")
-
-
-async def _listen(client: Client, on_change: Callable[[str], None]) -> None:
-    """From protocol 2026-07-28 on, a server sends notifications only to clients that listen for them."""
-    async with client.listen(tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True) as events:
-        async for _ in events:
-            pass  # the SDK calls `_on_notification` for each
+def _listed(tool: frames.Tool) -> ListedTool:
+    output_schema = bytes(tool.output_schema)
+    return ListedTool(tool.name, tool.description or "", bytes(tool.input_schema), output_schema)

@@ -1,17 +1,27 @@
 """Turns results of MCP servers into what the model and the host get: text, images and metadata.
 
 Vendors refuse a whole request because of one wrong image, so only images of four types, told by their first bytes, of
-limited size and number are passed on. For everything else the model gets a line of text that names it. The SDK's
-objects are read by their attributes, so that this module does not import the SDK. Called by `ServerSupervisor`.
+limited size and number are passed on. For everything else the model gets a line of text that names it. Called by
+`ServerSupervisor`.
 """
 
 import base64
-import binascii
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
+from polylect.mcp.protocol.frames import (
+    AudioContent,
+    CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    PromptMessage,
+    ResourceContents,
+    ResourceLink,
+    TextContent,
+)
 from polylect.vocab.content import Block, Image, Text
 from polylect.vocab.ports import ToolContext, ToolReturn
 from polylect.wire.cut_text import cut_middle
@@ -26,12 +36,12 @@ MOST_IMAGE_BYTES = 10 * 1024 * 1024
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
-def tool_return(result: Any, context: ToolContext) -> ToolReturn:
+def tool_return(result: CallToolResult, context: ToolContext) -> ToolReturn:
     """The result of a tool. Its structured form goes to the host, and to the model where there is no other content."""
     parts = blocks(result.content)
     images = tuple(part for part in parts if isinstance(part, Image))
     text = "\n".join(part.text for part in parts if isinstance(part, Text))
-    structured = result.structured_content
+    structured = None if result.structured_content is UNSET else result.structured_content
     if not parts and structured is not None:
         text = msgspec.json.encode(structured).decode()
     where = context.spill(text) if len(text) > MOST else ""
@@ -44,7 +54,7 @@ def tool_return(result: Any, context: ToolContext) -> ToolReturn:
     )
 
 
-def blocks(content: Iterable[Any]) -> list[Text | Image]:
+def blocks(content: Iterable[ContentBlock]) -> list[Text | Image]:
     """One block for each part. Images beyond the limits are not decoded, but named."""
     limited: list[Text | Image] = []
     images = size = 0
@@ -56,7 +66,7 @@ def blocks(content: Iterable[Any]) -> list[Text | Image]:
     return limited
 
 
-def prompt_blocks(messages: Sequence[Any]) -> tuple[Block, ...]:
+def prompt_blocks(messages: Sequence[PromptMessage]) -> tuple[Block, ...]:
     """The messages of a prompt as one message of the user. Text of another role is marked with its name."""
     content: list[Block] = []
     for message, part in zip(messages, blocks([message.content for message in messages]), strict=True):
@@ -66,26 +76,31 @@ def prompt_blocks(messages: Sequence[Any]) -> tuple[Block, ...]:
     return tuple(content)
 
 
-def _block(part: Any, room: int) -> Text | Image:
+def resource_blocks(contents: Sequence[ResourceContents]) -> list[Text | Image]:
+    """The contents of a resource that was read."""
+    return blocks([EmbeddedResource(resource=one) for one in contents])
+
+
+def _block(part: ContentBlock, room: int) -> Text | Image:
     """`room` is how many bytes an image may still have."""
-    match part.type:
-        case "text":
+    match part:
+        case TextContent():
             return Text(part.text)
-        case "image":
+        case ImageContent():
             return _picture(part.mime_type, part.data, "image", room)
-        case "resource":
+        case AudioContent():
+            return Text(f"[audio: {part.mime_type or 'of unknown type'}, not shown]")
+        case EmbeddedResource():
             return _resource(part.resource, room)
-        case "resource_link":
+        case ResourceLink():
             described = f": {part.description}" if part.description else ""
             return Text(f"[resource {part.name} at {part.uri}{described}]")
-        case kind:
-            return Text(f"[{kind}: {getattr(part, 'mime_type', 'of unknown type')}, not shown]")
 
 
-def _resource(resource: Any, room: int) -> Text | Image:
-    if hasattr(resource, "text"):
+def _resource(resource: ResourceContents, room: int) -> Text | Image:
+    if resource.text is not None:
         return Text(f"[resource {resource.uri}]\n{resource.text}")
-    return _picture(resource.mime_type or "", resource.blob, f"resource {resource.uri}", room)
+    return _picture(resource.mime_type or "", resource.blob or "", f"resource {resource.uri}", room)
 
 
 def _picture(media_type: str, data: str, name: str, room: int) -> Text | Image:
@@ -99,7 +114,7 @@ def _picture(media_type: str, data: str, name: str, room: int) -> Text | Image:
         return Text(f"[{name}: {media_type}, {size} bytes, left out: too many images in one answer]")
     try:
         decoded = base64.b64decode(data, validate=True)
-    except binascii.Error:
+    except ValueError:
         decoded = b""
     if not (real_type := image_type(decoded)):
         return Text(f"[{name}: {media_type}, broken]")

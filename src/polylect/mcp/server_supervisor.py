@@ -4,29 +4,25 @@ Every server has a task of its own (`ServerSupervisor._run`), so a server that h
 call that arrives while the server is being restarted waits until that has succeeded or failed. A call that is cancelled
 or takes too long is cancelled at the server too, and its answer is not waited for.
 
-`Servers` creates one supervisor per server. The SDK is loaded here, in a thread, when the first server connects.
+`Servers` creates one supervisor per server.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from importlib import import_module
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from polylect.mcp.connection import Connection, connected
 from polylect.mcp.results import prompt_blocks, tool_return
 from polylect.mcp.server_log import ServerLog
 from polylect.mcp.tool import ListedTool
 from polylect.mcp.values import Condition, PromptCommand, Resource, ServerFault, ServerSetup, ServerStatus
 from polylect.system.tasks import TaskSet
-from polylect.system.threads import run_in_thread
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Block, Server
 from polylect.vocab.events import Ask
 from polylect.vocab.ports import ToolContext, ToolReturn
-
-if TYPE_CHECKING:  # it loads the SDK
-    from polylect.mcp.connection import Connection
 
 RESTARTS = 1
 STEADY = 60.0
@@ -37,7 +33,6 @@ MOST_PROGRESS = 50_000
 MOST_FAULT = 2000
 MOST_QUESTIONS = 5
 """Questions of one server that may wait for a person at the same time."""
-_MISSING = "MCP needs the Python package mcp, and it is not installed here: pip install mcp"
 
 
 class ServerSupervisor:
@@ -104,15 +99,8 @@ class ServerSupervisor:
     async def _connect_and_wait(self) -> str:
         """Connect, then wait for the end of the connection. Returns why it ended."""
         try:
-            async with self._setup.loading:
-                module = await run_in_thread(import_module, "polylect.mcp.connection")  # half a second, see there
-        except ImportError as error:
-            return _MISSING if (error.name or "").split(".")[0] != "polylect" else str(error)
-        try:
             async with asyncio.timeout(self._setup.connect_timeout) as deadline:
-                async with module.connected(
-                    self.server, self._setup, self._log, self._ask, self._refresh
-                ) as self._connection:
+                async with connected(self.server, self._setup, self._log, self._ask, self._refresh) as self._connection:
                     self.listed = await self._connection.tools()
                     deadline.reschedule(None)
                     await self._on_ready()
@@ -120,8 +108,8 @@ class ServerSupervisor:
             return self._with_details("the server ended")
         except TimeoutError:
             return self._with_details(f"no answer within {self._setup.connect_timeout:g} s")
-        except Exception as error:  # noqa: BLE001  (whatever a server or the SDK does, it is that server's end only)
-            return self._with_details(module.explain(error))
+        except Exception as error:  # noqa: BLE001  (whatever a server does, it is that server's end only)
+            return self._with_details(str(error) or type(error).__name__)
 
     async def _on_ready(self) -> None:
         assert self._connection
@@ -144,7 +132,7 @@ class ServerSupervisor:
 
     def _with_details(self, fault: str) -> str:
         summary = self._log.summary()
-        return self._log.redact(f"{fault} ({summary})" if summary else fault)
+        return self._log.redact(f"{fault} ({summary})" if summary not in fault else fault)
 
     # Lists that change.
 
@@ -176,13 +164,13 @@ class ServerSupervisor:
         if what == "prompts":
             self.prompts_listed.set()
 
-    async def _reload_tools(self, connection: "Connection") -> None:
+    async def _reload_tools(self, connection: Connection) -> None:
         listed = await connection.tools()
         if listed != self.listed and self.condition == "ready":
             self.listed = listed
             await self._on_change(self)
 
-    async def _reload_prompts(self, connection: "Connection") -> None:
+    async def _reload_prompts(self, connection: Connection) -> None:
         prompts = tuple(await connection.prompts())
         if prompts != self.prompts and self.condition == "ready":
             self.prompts = prompts
@@ -217,7 +205,7 @@ class ServerSupervisor:
         except TimeoutError:
             raise ServerFault(f"no answer within {self._setup.call_timeout:g} s") from None
 
-    async def _connected(self) -> "Connection":
+    async def _connected(self) -> Connection:
         """The connection. Waits where the server has to be restarted first. Raises ServerFault if there is none."""
         if self._connection and self._connection.lost.is_set():
             self._start_finished.clear()

@@ -21,11 +21,12 @@ MOST_SCHEMA = 64 * 1024
 
 
 class ListedTool(msgspec.Struct, frozen=True):
-    """A tool as its server lists it. `schema` is JSON and is decoded when it is used."""
+    """A tool as its server lists it. The schemas are JSON and are decoded when they are used."""
 
     name: str
     description: str
     schema: bytes
+    output_schema: bytes = b""
 
 
 class ServerTool:

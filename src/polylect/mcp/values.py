@@ -1,13 +1,9 @@
-"""The values that the modules of this folder share: the state of a server, its prompts and resources, its set-up.
+"""The values that the modules of this folder share: the state of a server, its prompts and resources, its set-up."""
 
-None of them needs the SDK, so `Servers` can be imported and asked for its state before any server is connected.
-"""
-
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from polylect.vocab.commands import Answer
 from polylect.vocab.errors import PolylectError
@@ -15,6 +11,7 @@ from polylect.vocab.events import Ask, Event
 from polylect.vocab.ports import Children
 
 CONNECT_TIMEOUT = 30.0
+ENDED = "the server ended the connection"
 SEARCH_ABOVE_TOKENS = 20_000
 """Tokens of servers' tools that are described to a model from the start: a tenth of a window of 200 000."""
 Condition = Literal["connecting", "ready", "failed", "disabled"]
@@ -41,8 +38,6 @@ class ServerSetup(Struct, frozen=True):
     """Sends a message to a server inside the host and returns its answer. Raises PolylectError."""
     inboxes: dict[str, Callable[[Any], None]] = {}
     """For each connected server inside the host, the callback that gets the messages it sends unasked."""
-    loading: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while the SDK is loaded, so that a dozen servers do not use a dozen threads for it."""
     search_above_tokens: int = SEARCH_ABOVE_TOKENS
     """A server whose tools would make it more tokens than this is left to ToolSearch."""
     token_store: Literal["file", "keyring"] = "file"

@@ -10,7 +10,8 @@ came, whatever their type. Batches are refused, as the protocols that use this m
 
 from typing import Any
 
-from msgspec import UNSET, Struct
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from polylect.wire import jsonl
 
@@ -72,6 +73,17 @@ class Invalid(Struct, frozen=True):
 Incoming = Request | Notification | Response | Invalid
 
 
+class Envelope(Struct, frozen=True):
+    """A message of any kind whose content is still JSON, so that a long one can be decoded in parts, or not at all."""
+
+    jsonrpc: Any = None
+    id: Id | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw = Raw()
+    result: Raw = Raw()
+    error: Raw = Raw()
+
+
 def read(line: bytes | jsonl.TooLong) -> Incoming:
     """What a line of the peer is."""
     if isinstance(line, jsonl.TooLong):
@@ -92,8 +104,13 @@ def read(line: bytes | jsonl.TooLong) -> Incoming:
         params = fields.get("params")
         return Notification(method, params) if id is UNSET else Request(id, method, params)
     if method is UNSET and id is not UNSET and ("result" in fields or "error" in fields):
-        return Response(id, fields.get("result"), _error(fields["error"]) if fields.get("error") else None)
+        return Response(id, fields.get("result"), read_error(fields["error"]) if fields.get("error") else None)
     return _invalid(line, id, 'The message has no "method" that is a string', method)
+
+
+def open_envelope(line: bytes) -> Envelope:
+    """The fields of a message. Raises ValueError or RecursionError if it is none. Nothing more is checked."""
+    return msgspec.json.decode(line, type=Envelope)
 
 
 def request(id: Id, method: str, params: object) -> bytes:
@@ -122,7 +139,7 @@ def _invalid(line: bytes, id: object, why: str, method: object = UNSET) -> Inval
     return Invalid(line, error, known, may_answer=known is not None and not isinstance(method, str))
 
 
-def _error(fields: object) -> Error:
+def read_error(fields: object) -> Error:
     """The error of a peer, whatever its form: any code is taken, and a text in the place of the object."""
     if not isinstance(fields, dict):
         return Error(INTERNAL_ERROR, str(fields))

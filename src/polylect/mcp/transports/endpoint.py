@@ -7,7 +7,7 @@ address only, and appear in no text.
 from collections.abc import Mapping
 
 from polylect.http.client import Answer, Client, basic_login
-from polylect.http.errors import HttpError
+from polylect.http.errors import HttpError, HttpFault
 from polylect.mcp.auth.access_token import AccessToken
 from polylect.mcp.server_log import ServerLog
 from polylect.mcp.values import ServerFault, ServerSetup
@@ -21,6 +21,11 @@ _FRAMING = frozenset(["connection", "content-length", "host", "transfer-encoding
 """Headers that HTTP itself needs: settings do not replace them."""
 UNREACHABLE = frozenset(["connect", "connect_timeout"])
 """Kinds of `HttpError` after which the server counts as gone."""
+_FAULTS: dict[HttpFault, str] = {
+    "lost": "the server cannot be reached: it closed the connection before its answer was complete",
+    "not_http": "the server does not speak HTTP as it should",
+    "silent": "the server said nothing for too long",
+}
 
 
 class Endpoint:
@@ -85,7 +90,8 @@ class Endpoint:
         self._log.http_error(status, phrase)
         text = f"HTTP {status} {phrase}".strip()
         if 300 <= status < 400:
-            return f"{text}: the server is elsewhere: change its url{_origin(answer.headers.get('location', ''))}"
+            place = _origin(answer.headers.get("location", ""))
+            return f"{text}: the server redirects to another one: change its url{place}"
         if self._wants_login(answer):
             return f"{text}: run `polylect mcp login {self._server.name}`"
         return text
@@ -103,8 +109,10 @@ class Endpoint:
 
 
 def explain(error: HttpError) -> str:
-    """A request without an answer, in words for people."""
-    return f"the server cannot be reached: {error}" if error.kind in UNREACHABLE else str(error)
+    """A request without an answer, in words for people. Only a server that was never reached is named."""
+    if error.kind in UNREACHABLE:
+        return f"the server cannot be reached: {error}"
+    return _FAULTS.get(error.kind) or str(error)
 
 
 def media_type(answer: Answer) -> str:

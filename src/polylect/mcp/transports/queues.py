@@ -23,29 +23,35 @@ class Inbox:
     def __init__(self) -> None:
         self.ended = False
         self._items: deque[Incoming] = deque()
-        self._changed = asyncio.Condition()
+        self._room = asyncio.Semaphore(_MOST_WAITING)
+        """Serves those who wait in their order, so that a stream without end keeps no answer from coming in."""
+        self._changed = asyncio.Event()
 
     async def put(self, item: Incoming) -> None:
         """Add a message. Waits while too many are unread. After the end it is dropped."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: self.ended or len(self._items) < _MOST_WAITING)
-            if not self.ended:
-                self._items.append(item)
-                self._changed.notify_all()
+        await self._room.acquire()
+        if self.ended:
+            self._room.release()  # for the next one that waits
+        else:
+            self._items.append(item)
+            self._changed.set()
 
     async def get(self) -> Incoming | None:
         """The next message; None once there is none left and no other will come."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: self.ended or self._items)
-            item = self._items.popleft() if self._items else None
-            self._changed.notify_all()
-            return item
+        while not self._items and not self.ended:
+            self._changed.clear()
+            await self._changed.wait()
+        if not self._items:
+            return None
+        self._room.release()
+        return self._items.popleft()
 
     async def end(self) -> None:
         """Nothing more will come. What has come can still be read."""
-        async with self._changed:
+        if not self.ended:
             self.ended = True
-            self._changed.notify_all()
+            self._changed.set()
+            self._room.release()  # all that wait are let through, one by one
 
 
 class Outbox:

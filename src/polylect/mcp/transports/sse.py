@@ -106,7 +106,8 @@ class Sse:
                 if answer.status != 200:
                     raise ServerFault(self._endpoint.refusal(answer))
                 if media_type(answer) != _EVENTS:
-                    raise ServerFault("the server did not answer with a stream of events: check its url")
+                    kind = media_type(answer)[:100] or "nothing"
+                    raise ServerFault(f"the server answered with {kind} instead of a stream of events: check its url")
                 await self._read_events(answer)
             self._reject(ServerFault("the server ended the connection"))
         except HttpError as error:

@@ -86,6 +86,8 @@ class StreamableHttp:
         self._session = ""
         self._version = ""
         self._listening: asyncio.Task[None] | None = None
+        self._post_lost = False
+        """Whether the last POST got no answer: if the stream of GET cannot be opened either, the server is gone."""
 
     async def start(self) -> None:
         self._endpoint.check()
@@ -151,9 +153,11 @@ class StreamableHttp:
                     message.line,
                     repeatable=message.method != "tools/call",  # its effects must not happen twice
                 )
+                self._post_lost = False
                 with answer:
                     await self._receive_answer(message, answer)
         except HttpError as error:
+            self._post_lost = True
             await self._fail(message.id, explain(error))
             if error.kind in UNREACHABLE:
                 await self._inbox.end()
@@ -177,7 +181,8 @@ class StreamableHttp:
                 await self._receive_body(message.id, answer)
             else:
                 kind = media_type(answer)[:100] or "nothing"
-                await self._fail(message.id, f"the server answered a request with {kind}: check its url", answer.status)
+                text = f"HTTP {answer.status}: the server answered a request with {kind}: check its url"
+                await self._fail(message.id, text, answer.status)
 
     async def _receive_refusal(self, message: Outgoing, answer: Answer) -> None:
         body = await answer.read(_ERROR_BODY) if media_type(answer) == "application/json" else b""
@@ -201,7 +206,7 @@ class StreamableHttp:
         for line in split_batch(bytes(body)):
             answered = await self._receive_message(line, id) or answered
         if not answered:
-            await self._fail(id, "the server's answer does not follow the protocol")
+            await self._fail(id, f"HTTP {answer.status}: the server's answer does not follow the protocol")
 
     async def _receive_stream(self, id: Id, answer: Answer) -> None:
         """The events of an answer, up to the response. A stream that breaks off is resumed where that is possible."""
@@ -238,9 +243,10 @@ class StreamableHttp:
             try:
                 await self._read_events(await self._open_stream(cursor), cursor, None)
             except ServerFault:
-                return  # most servers have no such stream
-            except HttpError:
-                pass
+                return None  # most servers have no such stream
+            except HttpError as error:
+                if error.kind in UNREACHABLE and self._post_lost:
+                    return await self._inbox.end()
             works = cursor.events > events or monotonic() - began > _LASTING
             cursor.failures = 0 if works else cursor.failures + 1
             await asyncio.sleep(cursor.pause)
