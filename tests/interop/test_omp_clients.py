@@ -401,7 +401,8 @@ def test_a_session_is_named_and_cloned(begin: Begin, service: Service) -> None:
     assert host.call("clone") == {"cancelled": False}
     assert host.call("getState")["sessionId"] != before["sessionId"]
     assert texts(host.call("getMessages")) == [("user", "hi"), ("assistant", "Hello.")]
-    assert "compact" in [command["name"] for command in host.call("getCommands")]
+    commands = {command["name"]: command for command in host.call("getCommands")}
+    assert commands["compact"]["sourceInfo"]["path"] == "<polylect:compact>"
 
 
 @pytest.mark.parametrize("peer", ["pi 1.5"], indirect=True)

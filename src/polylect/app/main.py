@@ -152,7 +152,7 @@ def serve(name: str, words: list[str]) -> int:
 def _aionrs_words(words: list[str]) -> list[str]:
     """The command line of aionrs with a flag in the place of its subcommand. Raises UsageError for its logins."""
     if words[:1] == ["auth"]:
-        raise UsageError("there are no logins here: set the key of a model's service, as ANTHROPIC_API_KEY")
+        raise UsageError("there are no logins of aionrs here: run polylect login, or set a key, as ANTHROPIC_API_KEY")
     flag = _AIONRS_COMMANDS.get(" ".join(words))
     return [flag] if flag else words
 

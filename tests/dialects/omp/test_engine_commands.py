@@ -197,6 +197,14 @@ def test_a_command_without_data_is_answered_without_data() -> None:
             assert EngineTalk().ask(frame) == [{"type": "response", "command": frame["type"], "success": True}]
 
 
+def test_pi_is_told_where_a_command_comes_from() -> None:
+    [answer] = EngineTalk("pi").ask({"type": "get_commands"}, (CommandCard("help", "Helps"),))
+    source = {"path": "<polylect:help>", "source": "polylect", "scope": "user", "origin": "top-level"}
+    assert answer["data"]["commands"] == [
+        {"name": "help", "description": "Helps", "source": "prompt", "sourceInfo": source}
+    ]
+
+
 def test_the_state_has_the_keys_of_the_seed_in_its_order() -> None:
     state = State("s", "m", thinking="low", name="n", card=CARD, file="/s.jsonl", messages=3, queued=1, busy=True)
     found = EngineTalk().ask({"type": "get_state"}, state)[0]["data"]

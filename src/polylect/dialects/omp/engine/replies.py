@@ -214,12 +214,20 @@ def queue(context: ReplyContext, data: answers.Queue) -> dict[str, Any]:
 
 
 def commands(context: ReplyContext, data: Sequence[answers.CommandCard]) -> dict[str, Any]:
-    return {"commands": [command(card) for card in data]}
+    rows = [command(card) for card in data]
+    return {
+        "commands": [{**row, "sourceInfo": _source(row["name"])} for row in rows] if context.version == "pi" else rows
+    }
 
 
 def command(card: answers.CommandCard) -> dict[str, Any]:
     hint = {"argumentHint": card.hint} if card.hint else {}
     return {"name": card.name, "description": card.description, "source": "prompt", **hint}
+
+
+def _source(name: str) -> dict[str, str]:
+    """Where a command comes from, which pi's hosts expect of each. The brackets say that the path is no file's."""
+    return {"path": f"<polylect:{name}>", "source": "polylect", "scope": "user", "origin": "top-level"}
 
 
 def agents(context: ReplyContext, data: Sequence[answers.AgentCard]) -> dict[str, Any]:
