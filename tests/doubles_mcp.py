@@ -96,7 +96,7 @@ class Stage:
         self.commands_changed = asyncio.Event()
         options = {"on_commands": self.commands_changed.set, "trusted": True, **options}
         options = {"env": dict(os.environ), "workspace": os.path.realpath(workspace), **options}
-        names = {name: options.pop(name) for name in ("long_names", "withheld") if name in options}
+        names = {name: options.pop(name) for name in ("long_names", "withheld", "shared") if name in options}
         setup = ServerSetup(children=self.custody, report=self._report, **options)
         self.servers = _RecordedServers(self.tools, setup, **names)
 

@@ -200,7 +200,9 @@ async def _open(
     on_event: EventSink,
     wait_writable: Callable[[], Awaitable[None]] = always_writable,
 ) -> AsyncIterator[Engine]:
-    context = open_resolved(dict(values), env, on_event, wait_writable=wait_writable, provider=provider)
+    context = open_resolved(
+        dict(values), env, on_event, wait_writable=wait_writable, provider=provider, share_servers=True
+    )
     try:
         engine = await context.__aenter__()
     except EngineDied as error:

@@ -44,7 +44,7 @@ polylect: a coding agent for host programs
   polylect doctor [--online] [--json] [flags]
                                    what is configured, found and missing; --online also tries the keys
   polylect models [--json]         which models can be used now, and why others cannot
-  polylect mcp [...]               MCP servers: list, test, tools, call, add, remove; see docs/mcp.md
+  polylect mcp [...]               MCP servers: list, test, tools, call, add, remove, login; see docs/mcp.md
   polylect sessions [...]          what is kept: list, show, export, import, fork, repair, delete
   polylect login|logout [PROVIDER] store the key of a model's service for you alone, or remove it
   polylect link NAME FOLDER        stand in for aionrs, wayland-core, omp, pi or claude: makes FOLDER/NAME

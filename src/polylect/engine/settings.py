@@ -95,6 +95,8 @@ class Settings(Struct, frozen=True):
     """Tokens of servers' tools that the model is told of from the start; None: see `mcp.values.search_budget`."""
     mcp_token_store: Literal["file", "keyring"] = "file"
     """Where logins at MCP servers are stored."""
+    mcp_share_servers: bool = True
+    """Whether sessions of one program share MCP servers, where it can have several; see `mcp/shared_servers.py`."""
     mcp_call_timeout: float = 120.0
     """How long a tool of an MCP server may take."""
     stream_timeout: float = 300.0

@@ -9,7 +9,9 @@ or takes too long is cancelled at the server too, and its answer is not waited f
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from time import monotonic
 from typing import Any
 
@@ -33,6 +35,11 @@ MOST_PROGRESS = 50_000
 MOST_FAULT = 2000
 MOST_QUESTIONS = 5
 """Questions of one server that may wait for a person at the same time."""
+QUESTION_WAIT = 30.0
+"""Seconds that a question waits for a call to return while it is not clear which session it belongs to."""
+_MOST_GIVEN_UP = 100
+_current_call: ContextVar["_ActiveCall | None"] = ContextVar("current_call", default=None)
+"""The call in whose task a question arises, as inside of an `input_required` result."""
 
 
 class ServerSupervisor:
@@ -59,6 +66,8 @@ class ServerSupervisor:
         self._connection: Connection | None = None
         self._start_finished = asyncio.Event()
         self._active_calls: list[_ActiveCall] = []
+        self._given_up: deque[tuple[object, float]] = deque(maxlen=_MOST_GIVEN_UP)
+        """Calls that were cancelled or took too long: the session and the time."""
         self._questions = 0
         self._tasks = TaskSet()
         self._stale: set[str] = set()
@@ -178,14 +187,17 @@ class ServerSupervisor:
 
     # Calls.
 
-    async def call(self, tool: str, args: dict[str, Any], context: ToolContext) -> ToolReturn:
-        """One call. When it is cancelled or takes too long, the server is told, and nobody waits for its answer."""
+    async def call(self, tool: str, args: dict[str, Any], context: ToolContext, session: object = None) -> ToolReturn:
+        """One call. When it is cancelled or takes too long, the server is told, and nobody waits for its answer.
+
+        `session` tells the sessions apart that share this server.
+        """
         work: asyncio.Task[Any] | None = None
         try:
             async with asyncio.timeout(self._setup.call_timeout) as deadline:
                 connection = await self._connected()
-                work = self._start_task(connection.call(tool, args, _bounded(context)))
-                with _ActiveCall(context, deadline, self._active_calls):
+                with _ActiveCall(context, deadline, self._active_calls, session):
+                    work = self._start_task(connection.call(tool, args, _bounded(context)))
                     return tool_return(await asyncio.shield(work), context)
         except ServerFault as fault:
             return ToolReturn(self._log.redact(f"MCP server {self.server.name}: {fault}", MOST_FAULT), ok=False)
@@ -193,7 +205,8 @@ class ServerSupervisor:
             late = f"did not answer within {self._setup.call_timeout:g} s, and the call was cancelled"
             return ToolReturn(f"MCP server {self.server.name}: {tool} {late}", ok=False)
         finally:
-            if work:
+            if work and not work.done():
+                self._given_up.append((session, monotonic()))
                 work.cancel()
 
     async def prompt(self, name: str, args: dict[str, str]) -> tuple[Block, ...]:
@@ -215,16 +228,35 @@ class ServerSupervisor:
         return self._connection
 
     async def _ask(self, question: Ask) -> Answer:
-        """Ask a question of the server: as part of its latest call, or of the session where no call is active."""
+        """Ask a question of the server: as part of the call it belongs to, or of the session where none is active."""
         if self._questions >= MOST_QUESTIONS:
             return Answer(question.ask, "deny", reason="too many questions at once")
         self._questions += 1
         try:
-            if self._active_calls:
-                return await self._active_calls[-1].ask(question, self._setup.call_timeout)
+            if call := _current_call.get() or await self._asking_call():
+                return await call.ask(question, self._setup.call_timeout)
             return await self._setup.ask(question) if self._setup.ask else Answer(question.ask, "cancelled")
         finally:
             self._questions -= 1
+
+    async def _asking_call(self) -> "_ActiveCall | None":
+        """The call that a question belongs to where the server does not say so: the latest.
+
+        If calls of several sessions are active, wait until only those of one are: a call that asks does not return
+        before it is answered. None if that cannot be decided, because no call returns, or because a call of another
+        session was given up a moment ago, and the server may not have noticed.
+        """
+        if not (calls := list(self._active_calls)):
+            return None
+        while len({call.session for call in calls}) > 1:
+            ended = [call.ended for call in calls]
+            done, _ = await asyncio.wait(ended, timeout=QUESTION_WAIT, return_when=asyncio.FIRST_COMPLETED)
+            calls = [call for call in calls if not call.ended.done()] if done else []
+        given_up = {session for session, when in self._given_up if monotonic() - when < QUESTION_WAIT}
+        if calls and given_up <= {calls[-1].session}:
+            return calls[-1]
+        self._log.log(logging.WARNING, "asked a question that belongs to no call for certain; it was declined")
+        return None
 
     def _start_task(self, work: Any) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = self._tasks.start(work)
@@ -236,7 +268,11 @@ class ServerSupervisor:
 class _ActiveCall:
     """A call that has not ended. Questions that the server asks during the call end with it."""
 
-    def __init__(self, context: ToolContext, deadline: asyncio.Timeout, active: list["_ActiveCall"]) -> None:
+    def __init__(
+        self, context: ToolContext, deadline: asyncio.Timeout, active: list["_ActiveCall"], session: object
+    ) -> None:
+        self.session = session
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._context = context
         self._deadline = deadline
         self._active = active
@@ -245,9 +281,12 @@ class _ActiveCall:
 
     def __enter__(self) -> None:
         self._active.append(self)
+        self._token = _current_call.set(self)
 
     def __exit__(self, *exc: object) -> None:
+        _current_call.reset(self._token)
         self._active.remove(self)
+        self.ended.set_result(None)
         self._over = True
         for task in self._questions_open:
             task.cancel()

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from polylect.mcp.names import long_name, name_fault, name_for
 from polylect.mcp.server_supervisor import ServerSupervisor
+from polylect.mcp.shared_servers import SharedServer, SharedServers
 from polylect.mcp.tool import ServerTool
 from polylect.mcp.values import PromptCommand, ServerFault, ServerSetup, ServerStatus
 from polylect.system.tasks import TaskSet
@@ -34,6 +35,7 @@ MOST_LISTED = 100
 _SLICE = 500
 """Tools that are created before other tasks get their turn."""
 ENDED_EARLY = "the engine ended before this server was up"
+Supervisor = ServerSupervisor | SharedServer
 Action = Literal["remove", "reconnect", "enable", "disable"]
 
 
@@ -47,18 +49,20 @@ class Servers:
         *,
         long_names: bool = False,
         withheld: Callable[[str], bool] | None = None,
+        shared: SharedServers | None = None,
     ) -> None:
         """`tools` is the engine's table, which is changed in place. With `long_names` every tool is named
         `mcp__server__tool`, as hosts of Claude's wire expect; without, a tool has its own name where that is free.
-        Tools for whose full name `withheld` is true are left out.
+        Tools for whose full name `withheld` is true are left out. Servers are taken from `shared`, if there is one.
         """
         self._tools = tools
         self._setup = setup
         self._report = setup.report
         self._long_names = long_names
         self._withheld = withheld
+        self._shared = shared
         self._configured: dict[str, Server] = {}
-        self._supervisors: dict[str, ServerSupervisor] = {}
+        self._supervisors: dict[str, Supervisor] = {}
         self._tool_names: dict[str, dict[str, str]] = {}
         """For each server: the name of a tool in the engine by its name at the server."""
         self._described: dict[str, tuple[int, int]] = {}
@@ -71,12 +75,19 @@ class Servers:
     def add(self, server: Server) -> None:
         """Connect it in the background. It replaces a server of the same name. A name that rules could take for that
         of another server is refused."""
+        self._add(server)
+
+    def _add(self, server: Server, *, fresh: bool = False) -> None:
+        """With `fresh` it is started anew, also if another session shares it."""
         if fault := name_fault(server.name, self._configured):
             return self._report(ServerChanged(server.name, "failed", reason=fault))
         self._drop(server.name)
         self._configured[server.name] = server
         if server.extras.get("disabled") is not True:
-            self._supervisors[server.name] = ServerSupervisor(server, self._setup, self._changed)
+            if self._shared and server.transport != "host":
+                self._supervisors[server.name] = self._shared.join(server, self._setup, self._changed, fresh=fresh)
+            else:
+                self._supervisors[server.name] = ServerSupervisor(server, self._setup, self._changed)
 
     def change(self, name: str, action: Action) -> None:
         """Raises LookupError if there is no such server."""
@@ -88,7 +99,7 @@ class Servers:
                 return
             case "enable" | "reconnect":
                 extras = {key: value for key, value in server.extras.items() if key != "disabled"}
-                self.add(replace(server, extras=extras))
+                self._add(replace(server, extras=extras), fresh=action == "reconnect")
             case "disable" | "remove":
                 self._drop(name)
                 if action == "remove":
@@ -155,6 +166,8 @@ class Servers:
         for name in tuple(self._supervisors):
             self._drop(name)
         await self._stopping.finished(CLOSE_BOUND)
+        if self._shared:
+            await self._shared.settle()
 
     def _drop(self, name: str) -> None:
         self._withdraw(name)
@@ -162,7 +175,7 @@ class Servers:
             self._stopping.start(supervisor.stop())
             self._change.set()
 
-    async def _changed(self, supervisor: ServerSupervisor) -> None:
+    async def _changed(self, supervisor: Supervisor) -> None:
         name, condition = supervisor.server.name, supervisor.condition
         async with self._naming:
             if condition == "ready":
@@ -177,7 +190,7 @@ class Servers:
         supervisor.reported = True
         self._change.set()
 
-    async def _offer(self, supervisor: ServerSupervisor) -> None:
+    async def _offer(self, supervisor: Supervisor) -> None:
         """Replace the tools that this server had by those that it lists now.
 
         A tool that is still listed keeps its name. The tools are created in slices, so that other tasks get their turn

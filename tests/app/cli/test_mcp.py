@@ -1,14 +1,18 @@
 """`polylect mcp` with real servers: what it shows, what it calls and what it writes."""
 
 import json
+import subprocess
 import sys
 import tomllib
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine_process import Outcome, Place
+from machine import PATIENCE
+from mcp_servers.oauth_double import oauth_double
 
 PLAIN = Path(__file__).parents[2] / "mcp_servers" / "plain.py"
 
@@ -240,3 +244,36 @@ def test_help_of_a_command_that_is_added_is_not_ours(place: Place) -> None:
     assert place.run("mcp", "add", "one", "--", "npx", "--help").code == 0
     assert tomllib.loads(place.settings.read_text())["mcp"]["servers"]["one"]["args"] == ["--help"]
     assert b"usage: polylect mcp" in place.run("mcp", "add", "--help").out
+
+
+def test_a_login_by_a_code_is_stored_and_forgotten(place: Place) -> None:
+    with oauth_double() as double:
+        place.configure(f'[mcp.servers.far]\nurl = "{double.mcp}"\n')
+        failed = read_json(place.run("mcp", "test", "far", "--json"))
+        assert "run `polylect mcp login far`" in failed["reason"]
+        done = place.run("mcp", "login", "far", "--device")
+        assert (done.code, done.errors) == (0, "")
+        shown = done.out.decode().splitlines()
+        assert shown[0] == f"Open {double.url}/as/enter on any device and enter the code WDJB-MJHT"
+        assert shown[1] == "You are logged in at far. Try it: polylect mcp test far"
+        assert place.run("mcp", "logout", "far").out == b"The login at far is forgotten.\n"
+        assert place.run("mcp", "logout", "far").out == b"There is no login at far.\n"
+
+
+def test_a_login_without_a_browser_shows_the_address_at_once(place: Place) -> None:
+    with oauth_double() as double:
+        place.configure(f'[mcp.servers.far]\nurl = "{double.mcp}"\n')
+        argv = [sys.executable, "-m", "polylect", "mcp", "login", "far", "--no-browser"]
+        with subprocess.Popen(argv, env=place.env, stdout=subprocess.PIPE, text=True) as login:
+            assert login.stdout
+            assert login.stdout.readline() == "Open this in a browser:\n"
+            with urllib.request.urlopen(login.stdout.readline().strip(), timeout=PATIENCE):
+                pass
+            assert "You are logged in at far." in login.stdout.read()
+        assert login.returncode == 0
+
+
+def test_a_server_without_an_address_has_no_login(place: Place) -> None:
+    place.configure(server("one", "Works"))
+    done = place.run("mcp", "login", "one")
+    assert (done.code, "one has no url" in done.errors) == (1, True)

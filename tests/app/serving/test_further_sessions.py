@@ -1,6 +1,7 @@
 """Several sessions on one connection, with a real engine process on the native wire."""
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from engine_process import Engine, Place
 
+PLAIN = Path(__file__).parents[2] / "mcp_servers" / "plain.py"
 ECHO = '[[reply]]\ntext = "{prompt}"\n'
 WAITS = (
     """
@@ -156,3 +158,25 @@ def test_the_end_of_input_waits_for_all_of_them(place: Place) -> None:
     ends = [frame for frame in map(json.loads, done.out.splitlines()) if frame["type"] == "turn_ended"]
     assert sorted((frame.get("session", ""), frame["reason"]) for frame in ends) == [("", "end"), ("two", "end")]
     assert (done.code, done.errors) == (0, "")
+
+
+@pytest.mark.parametrize(("setting", "processes"), [("", 2), ("[mcp]\nshare_servers = false\n", 3)])
+def test_further_sessions_in_one_folder_share_their_servers(place: Place, setting: str, processes: int) -> None:
+    """The first session has its own."""
+    started = place.folder / "started"
+    command = f"echo $$ >> {started}; exec {sys.executable} {PLAIN} Works"
+    place.configure(f"{setting}[mcp.servers.one]\ncommand = 'sh'\nargs = ['-c', '{command}']\n")
+    native = Native(place, ECHO)
+    native.until(type="server_changed")
+    for session in ("two", "three"):
+        native.reply(type="open_session", how="new", session=session)
+        native.until(type="server_changed", session=session, status="ready")
+    assert len(started.read_text().split()) == processes
+    native.reply(type="open_session", how="new", session="four", cwd=folder(place, "elsewhere"))
+    native.until(type="server_changed", session="four", status="ready")
+    pids = started.read_text().split()
+    assert len(pids) == processes + 1
+    native.reply(type="close_session", session="two")
+    assert os.path.exists(f"/proc/{pids[1]}") == (setting == "")
+    native.reply(type="close_session", session="three")
+    assert not os.path.exists(f"/proc/{pids[1]}")

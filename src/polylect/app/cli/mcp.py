@@ -1,4 +1,4 @@
-"""`polylect mcp`: shows, tries, adds and removes MCP servers, and calls their tools.
+"""`polylect mcp`: shows, tries, adds and removes MCP servers, calls their tools and logs in at them.
 
 Servers are found and connected by `serving/server_probe.py`, as an engine would; the user's settings are edited by
 `startup/config_edit.py`. Texts of servers are escaped before they are printed, and addresses and arguments of commands
@@ -29,11 +29,14 @@ from polylect.app.startup import config
 from polylect.app.startup.args import FLAGS, Flags, Options, UsageError, parse
 from polylect.app.startup.config_edit import EditRefused, add_server, remove_server
 from polylect.app.startup.nearest_word import hint
+from polylect.mcp.auth.token_store import open_store
 from polylect.mcp.names import name_fault
 from polylect.mcp.server_config import ServerConfigError, servers_from
 from polylect.mcp.tool import ServerTool
 from polylect.vocab.argument_schema import schema_error
 from polylect.vocab.commands import Answer
+from polylect.vocab.content import Server
+from polylect.vocab.errors import PolylectError
 from polylect.vocab.escape import escape_controls
 from polylect.vocab.events import Ask
 from polylect.vocab.ports import ToolContext, ToolReturn
@@ -48,6 +51,9 @@ usage: polylect mcp list [--no-connect] [--json]         the servers, whether th
        polylect mcp add NAME URL [--header 'KEY: VALUE'] [--transport http|sse] [--deferred]
                                                          write a server into your own config.toml
        polylect mcp remove NAME                          and take it out again
+       polylect mcp login NAME [--device] [--no-browser] [--scope SCOPES]
+                                                         log in at a remote server, in your browser or by a code
+       polylect mcp logout NAME                          and forget that login
   --workspace FOLDER, --trust-workspace, --config FILE and --profile NAME count as for an engine.
   Tokens are an estimate of what a server's tools take in every request to the model. See docs/mcp.md."""
 _PROGRAM = "polylect mcp"
@@ -66,12 +72,19 @@ _FLAGS: dict[str, Flags] = {
         "--deferred": ("switch", "deferred"),
     },
     "remove": {},
+    "login": {
+        **_PLACES,
+        "--device": ("switch", "device"),
+        "--no-browser": ("switch", "no_browser"),
+        "--scope": ("text", "scope"),
+    },
+    "logout": _PLACES,
 }
 _STATES = {"ready": "ready", "failed": "failed", "disabled": "disabled", "connecting": "not tried"}
 _ADVICE = (
     ("no program", "Install the program, or name its absolute path as `command`."),
     ("no answer within", "Start it by hand and see what it waits for. If it only takes long, raise [mcp] wait."),
-    ("HTTP 401", "It wants a key: set a header with it, as Authorization."),
+    ("HTTP 401", "Log in with the command above, or set a header with a key, as Authorization."),
     ("HTTP 403", "The key that it was sent does not permit this: check its headers."),
     ("HTTP 404", 'Check the path of its url. Servers of the older transport need transport = "sse".'),
     ("HTTP 405", 'Servers of the older transport need transport = "sse".'),
@@ -104,7 +117,7 @@ def main(words: list[str]) -> int:
     except WrongWord as error:
         print_error(error, _PROGRAM)
         return 2
-    except (config.ConfigError, EditRefused, ServerConfigError) as error:
+    except (config.ConfigError, EditRefused, ServerConfigError, PolylectError) as error:
         print_error(error, _PROGRAM, several_lines=True)
     except OSError as error:
         print_error(f"{error.filename}: {error.strerror}", _PROGRAM)
@@ -117,7 +130,8 @@ def _before_dashes(words: list[str]) -> list[str]:
 
 def _settings(options: Options) -> ServerSettings:
     notes: list[str] = []
-    flags = {name: value for name, value in options.items() if name not in ("json", "no_connect")}
+    places = [option for _, option in _PLACES.values()]
+    flags = {name: value for name, value in options.items() if name in places}
     settings = read_settings(flags, dict(os.environ), notes)
     for note in notes:
         print_error(note, _PROGRAM)
@@ -461,6 +475,53 @@ def _remove(options: Options, rest: list[str]) -> int:
     return 0
 
 
+# login and logout
+
+
+def _login(options: Options, rest: list[str]) -> int:
+    from polylect.mcp.auth.oauth import login, open_browser
+
+    settings, server = _server(options, rest)
+    asyncio.run(
+        login(
+            server,
+            settings.env,
+            open_store(settings.env, settings.token_store),
+            show=_show_now,
+            browser=None if options.get("no_browser") else open_browser,
+            device=bool(options.get("device")),
+            scope=str(options.get("scope") or ""),
+        )
+    )
+    print_line(f"You are logged in at {server.name}. Try it: polylect mcp test {server.name}")
+    return 0
+
+
+def _show_now(text: str) -> None:
+    """Prints a line that the person has to act on, also if stdout is a pipe."""
+    print_line(text)
+    sys.stdout.flush()
+
+
+def _logout(options: Options, rest: list[str]) -> int:
+    from polylect.mcp.auth.oauth import logout
+
+    settings, server = _server(options, rest)
+    was_there = asyncio.run(logout(server, settings.env, open_store(settings.env, settings.token_store)))
+    print_line(f"The login at {server.name} is forgotten." if was_there else f"There is no login at {server.name}.")
+    return 0
+
+
+def _server(options: Options, rest: list[str]) -> tuple[ServerSettings, Server]:
+    """The settings, and the server that is named. Raises ServerConfigError if its own are wrong."""
+    [name] = _words(rest, 1, 1)
+    settings = _settings(options)
+    configured = _one(settings, name)
+    if configured.server is None:
+        raise ServerConfigError(configured.fault)
+    return settings, configured.server
+
+
 _COMMANDS: dict[str, Callable[[Options, list[str]], int]] = {
     "list": _list,
     "test": _test,
@@ -468,4 +529,6 @@ _COMMANDS: dict[str, Callable[[Options, list[str]], int]] = {
     "call": _call,
     "add": _add,
     "remove": _remove,
+    "login": _login,
+    "logout": _logout,
 }

@@ -53,7 +53,8 @@ class Assembly:
     """The parts of one engine. `wait_writable` and `full` belong to the way to the host. Raises PolylectError.
 
     `provider` is used instead of the one that the settings name. `own_process` says that this process is the engine's
-    alone, so that its memory may be closed to others and orphans may become its children.
+    alone, so that its memory may be closed to others and orphans may become its children. `share_servers` says that
+    this program can have other sessions, which use the same MCP servers.
     """
 
     def __init__(
@@ -64,9 +65,10 @@ class Assembly:
         *,
         provider: Provider | None = None,
         own_process: bool = True,
+        share_servers: bool = False,
     ) -> None:
         self._start, self._wait_writable, self._full = start, wait_writable, full
-        self._own_process = own_process
+        self._own_process, self._share_servers = own_process, share_servers
         self._settings = settings = _settings(start)
         self._provider = provider or open_provider(start.values, start.env)
         self._models = None if provider else AvailableModels(start.values, start.env)
@@ -76,7 +78,8 @@ class Assembly:
 
     def agent(self, callbacks: EngineCallbacks, session: Session, library: FileLibrary | None) -> Agent:
         start, settings, tools = self._start, self._settings, self._tools
-        custody = Custody(before=secrets.seal, adopt=True) if self._own_process else Custody()
+        open_custody = partial(Custody, before=secrets.seal, adopt=True) if self._own_process else Custody
+        custody = open_custody()
         passed = command_environment(start.env, config.texts(start.values, "sandbox_env"), keys(start.values))
         env = absolute_only(passed)
         roots = [os.path.realpath(path) for path in (settings.workspace, *settings.folders)]
@@ -102,7 +105,13 @@ class Assembly:
                 modes=MODES, mcp=bool(start.values.get("mcp_servers")), extras=capabilities(start.values)
             ),
             callbacks=callbacks,
-            open_servers=partial(_open_servers, custody, long_names=long_names, withheld=withheld),
+            open_servers=partial(
+                _open_servers,
+                custody,
+                long_names=long_names,
+                withheld=withheld,
+                open_shared=open_custody if self._share_servers else None,
+            ),
             wait_writable=self._wait_writable,
             full=self._full,
             new_id=new_id,

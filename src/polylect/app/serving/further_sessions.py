@@ -160,7 +160,14 @@ class _FurtherSession:
             _check_folders(self._opening)
             values, _ = resolve(_options(self._start, self._opening), self._start.env)
             secrets.conceal(keys(values))
-            opening = open_resolved(values, self._start.env, self._emit, wait_writable=wait_writable, own_process=True)
+            opening = open_resolved(
+                values,
+                self._start.env,
+                self._emit,
+                wait_writable=wait_writable,
+                own_process=True,
+                share_servers=True,
+            )
             async with opening as engine:
                 self._begin(engine)
                 await self.ending.wait()

@@ -64,11 +64,12 @@ async def open_resolved(
     wait_writable: Callable[[], Awaitable[None]] = always_writable,
     provider: Provider | None = None,
     own_process: bool = False,
+    share_servers: bool = False,
 ) -> AsyncIterator[Engine]:
     """Opens an engine with what `resolve` returned; `on_event` receives every event. Raises EngineDied.
 
-    `wait_writable`, `provider` and `own_process` are those of `Assembly`. When the context is left, what runs is
-    stopped and every process has ended.
+    `wait_writable`, `provider`, `own_process` and `share_servers` are those of `Assembly`. When the context is left,
+    what runs is stopped and every process has ended.
     """
     start = _lock(values, env)
     try:
@@ -76,7 +77,14 @@ async def open_resolved(
     except PolylectError as error:
         raise cannot_start(error) from None
     try:
-        assembly = Assembly(start, wait_writable, lambda: False, provider=provider, own_process=own_process)
+        assembly = Assembly(
+            start,
+            wait_writable,
+            lambda: False,
+            provider=provider,
+            own_process=own_process,
+            share_servers=share_servers,
+        )
         engine = Engine(lambda callbacks: assembly.agent(callbacks, session, library), on_event)
     except PolylectError as error:
         session.store.close()

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from polylect.app.serving.open_provider import keys
 from polylect.app.startup import config, secrets
 from polylect.app.startup.start import gather_settings
+from polylect.mcp.auth.token_store import StoreKind
 from polylect.mcp.names import long_name
 from polylect.mcp.server_config import ServerConfigError, servers_from
 from polylect.mcp.servers import Servers
@@ -59,6 +60,7 @@ class ServerSettings(Struct, frozen=True):
     child_env: dict[str, str]
     connect_timeout: float
     search_above_tokens: int
+    token_store: StoreKind
     trusted: bool
 
 
@@ -92,8 +94,20 @@ def read_settings(flags: config.Values, env: dict[str, str], notes: list[str]) -
         absolute_only(passed),
         max(CONNECT_TIMEOUT, wait) if isinstance(wait, int | float) else CONNECT_TIMEOUT,
         search_budget(above if isinstance(above, int) else None, _window(settings, env)),
+        _token_store(settings),
         bool(settings.get("trust_workspace")),
     )
+
+
+def _token_store(settings: config.Values) -> StoreKind:
+    """Raises ConfigError."""
+    match settings.get("mcp_token_store", "file"):
+        case "file":
+            return "file"
+        case "keyring":
+            return "keyring"
+        case kind:
+            raise config.ConfigError(f'mcp.token_store is "file" or "keyring", not {kind!r}')
 
 
 def _configured(name: str, table: Any, sources: tuple[str, ...], env: dict[str, str]) -> ConfiguredServer:
@@ -144,6 +158,7 @@ class Probe:
             self._report,
             connect_timeout=settings.connect_timeout,
             search_above_tokens=settings.search_above_tokens,
+            token_store=settings.token_store,
             trusted=settings.trusted,
         )
         self.servers = Servers(self.tools, setup)

@@ -49,6 +49,7 @@ _KEYS: Keys = {
     "mcp.wait": ("mcp_wait", (int, float)),
     "mcp.search_above_tokens": ("mcp_search_above_tokens", int),
     "mcp.token_store": ("mcp_token_store", str),
+    "mcp.share_servers": ("mcp_share_servers", bool),
     "approval_timeout": ("approval_timeout", (int, float)),
     "stream_timeout": ("stream_timeout", (int, float)),
     "provider_chain.enabled": ("chain_enabled", bool),
