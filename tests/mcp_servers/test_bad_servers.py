@@ -60,6 +60,8 @@ def test_L5_a_server_that_does_not_come_up_is_reported_with_a_reason(
     [("Garbage", "lines to stdout that are not MCP, such as 'garbage'"), ("Endless", "that are not MCP, such as 'xxx")],
 )
 def test_noise_is_given_up_and_costs_no_memory(tmp_path: Path, way: str, reason: str) -> None:
+    """Requirement 23."""
+
     async def work(stage: Stage) -> None:
         stage.servers.add(plain(way))
         failed = await stage.heard("plain")
@@ -70,6 +72,8 @@ def test_noise_is_given_up_and_costs_no_memory(tmp_path: Path, way: str, reason:
 
 
 def test_a_few_words_on_stdout_are_forgiven(tmp_path: Path) -> None:
+    """Requirement 23."""
+
     async def work(stage: Stage) -> None:
         stage.servers.add(plain("Banner"))
         assert await stage.heard("plain") == ServerChanged("plain", "ready", ("echo",))
@@ -79,6 +83,7 @@ def test_a_few_words_on_stdout_are_forgiven(tmp_path: Path) -> None:
 
 
 def test_L4_a_flood_on_stderr_holds_nobody_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Requirement 22."""
     caplog.set_level(logging.INFO)
 
     async def work(stage: Stage) -> None:
@@ -116,6 +121,7 @@ def test_P5_what_a_server_was_given_as_a_secret_does_not_come_back_in_a_reason(t
 
 
 def test_a_crashed_server_is_started_again_once_and_then_reported(tmp_path: Path) -> None:
+    """Requirement 25."""
     crashes = tmp_path / "crashes"
     crashes.write_text("xx")
 
@@ -252,6 +258,8 @@ def test_a_list_without_end_is_cut(tmp_path: Path) -> None:
 
 
 def test_changes_that_are_told_a_hundred_times_are_reported_once(tmp_path: Path) -> None:
+    """Requirement 48."""
+
     async def work(stage: Stage) -> None:
         stage.servers.add(plain("Restless"))
         await stage.heard("plain")
@@ -353,6 +361,7 @@ def test_a_server_that_knows_only_the_newest_revision_is_reached_too(tmp_path: P
 
 
 def test_P1_no_server_outlives_its_removal_or_the_end(tmp_path: Path) -> None:
+    """Requirement 24."""
     lengths = {name: f"{next(_numbers)}.5" for name in ("one", "two")}
 
     async def work(stage: Stage) -> None:

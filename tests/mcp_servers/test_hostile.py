@@ -95,14 +95,13 @@ FAIL_TO_START = {
     'Answers:tools/list={"tools": 5}': "protocol",
     "Answers:tools/list={}": "protocol",
 }
-NEVER_START = {"OtherIds": LATE, "LongLine": f"longer than|not MCP|{LATE}", "Hangs": LATE}
+NEVER_START = {"OtherIds": LATE, "LongLine": f"longer than|{LATE}", "Hangs": LATE}
 COME_UP = ("AnswersTwice", "SameCursor", "Storms", "Demands", "Novel", "Drips", "Progresses", "Pings")
-LATE_CALL = "did not answer within"
 WRITTEN = {
     **dict.fromkeys(("large_number", "neither", "null"), "protocol"),
     "surrogate": "^a\ufffdb$",
     "batch": "^it works$",
-    "half": LATE_CALL,
+    "half": "protocol",
     "text_error": "^MCP server Written: broken$",
     "odd_error": "^MCP server Written: the server reports error -32603$",
     "not_utf8": "^\ufffd+$",
@@ -190,6 +189,8 @@ def test_names_that_look_like_other_tools_are_told_apart(tmp_path: Path) -> None
 
 
 def test_schemas_that_nobody_should_follow_cost_only_their_tool(tmp_path: Path) -> None:
+    """Requirement 49."""
+
     async def work(stage: Stage) -> None:
         async with responsive():
             await add_all(stage, {"Schemas": hostile("Schemas")})
@@ -224,25 +225,25 @@ def test_P1_a_server_that_closes_a_pipe_and_lives_on_is_ended(tmp_path: Path, wa
 CODES = (401, 403, 404, 429, 500)
 HTTP_FAILS = {
     **{f"status/{code}/initialize": str(code) for code in CODES},
-    **{f"status/{code}/tools/list": str(code) for code in CODES if code != 404},
-    "html": "text/html|HTML",
-    "no_body": "",
+    **{f"status/{code}/tools/list": str(code) for code in CODES},
+    "html": "text/html",
+    "no_body": "protocol",
     "accepted": "202",
-    "not_json": "",
+    "not_json": "protocol",
     "redirects/302": "(?i)redirect",
     "redirects/307": "(?i)redirect",
     "redirects/308": "(?i)redirect",
-    "bomb": "compress|gzip|longer than",
-    "long_headers": "",
-    "many_headers": "",
-    "breaks": "",
-    "not_http": "",
-    "bad_chunks": "",
-    "endless_event": "",
-    "no_answer": "",
+    "bomb": "longer than",
+    "long_headers": "HTTP",
+    "many_headers": "HTTP",
+    "breaks": "closed the connection",
+    "not_http": "HTTP",
+    "bad_chunks": "HTTP",
+    "endless_event": "longer than",
+    "no_answer": "broke off",
 }
 HTTP_NEVER_START = ("drips", "drips_headers", "hangs")
-SSE_FAILS = {"html": "text/html|HTML", "status/500/": "500"}
+SSE_FAILS = {"sse_elsewhere": "origin", "sse_nowhere": "reached", "html": "text/html", "status/500/": "500"}
 HTTP_COME_UP = (
     *("works", "new_session", "long_session", "odd_session", "wrong_id", "reconnects", "storms"),
     *(f"status/{code}/tools/call" for code in CODES),
@@ -284,7 +285,7 @@ def over_http() -> Iterator[HttpServers]:
         ("http", HTTP_FAILS, PATIENCE),
         ("http", dict.fromkeys(HTTP_NEVER_START, LATE), 1.0),
         ("sse", SSE_FAILS, PATIENCE),
-        ("sse", {"sse_silent": LATE, "sse_elsewhere": "", "sse_nowhere": ""}, 1.0),
+        ("sse", {"sse_silent": LATE}, 1.0),
     ],
     ids=["http", "http-late", "sse", "sse-late"],
 )
@@ -295,6 +296,8 @@ def test_L5_each_server_that_fails_over_http_is_reported_with_a_reason(
     expected: dict[str, str],
     seconds: float,
 ) -> None:
+    """Requirement 40."""
+
     async def work(stage: Stage) -> None:
         servers = {way: over_http.server(way, transport) for way in expected}
         async with responsive():

@@ -32,6 +32,8 @@ class Double:
 
 
 def test_messages_are_posted_to_the_address_that_the_stream_names() -> None:
+    """Requirement 35."""
+
     async def work(client: Client, server: HttpServer) -> None:
         await client.handshake("2024-11-05")
         client.request(1, "tools/list")
@@ -95,6 +97,7 @@ def fault_at_start(handler: Any) -> str:
 
 @pytest.mark.parametrize("endpoint", ["http://127.0.0.1:1/post", "https://127.0.0.1/post", "//other.example/post"])
 def test_messages_are_not_sent_to_another_origin(endpoint: str) -> None:
+    """Requirement 34."""
     assert fault_at_start(Double(endpoint)) == "the server wants messages to be sent to another origin"
 
 

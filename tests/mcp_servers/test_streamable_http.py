@@ -41,6 +41,8 @@ async def honest(exchange: Exchange) -> None:
 
 
 def test_a_session_from_its_handshake_to_its_end() -> None:
+    """Requirements 26, 27, 28 and 32."""
+
     async def work(client: Client, server: HttpServer) -> None:
         await client.handshake()
         client.request(1, "tools/list")
@@ -90,6 +92,7 @@ def test_requests_wait_until_the_server_knows_that_it_is_initialized() -> None:
 
 
 def test_an_answer_can_be_a_stream_with_other_messages_before_the_response() -> None:
+    """Requirements 26 and 33."""
     progress = notification("notifications/progress", progress=1)
     question = {"jsonrpc": "2.0", "id": 1, "method": "roots/list"}  # the ids of the server are its own
 
@@ -136,6 +139,7 @@ def test_requests_at_once_are_answered_in_any_order_and_one_can_be_cancelled() -
 
 
 def test_the_server_can_send_messages_of_its_own() -> None:
+    """Requirement 29."""
     changed = notification("notifications/tools/list_changed")
 
     async def handler(exchange: Exchange) -> None:
@@ -188,6 +192,7 @@ def broken_off(*, retry: int | None = None, then: list[bytes] | None = None, sta
 
 
 def test_a_stream_that_broke_off_is_resumed_after_the_last_event_when_the_server_says() -> None:
+    """Requirement 30."""
     steps = [event(id="e-2"), event(id="e-3"), event(result(7), id="e-4")]
     assert broken_off(retry=10, then=steps)[0] == result(7)
     assert broken_off(retry=700, then=[event(result(7))])[1] >= 0.7
@@ -260,6 +265,7 @@ def test_a_status_that_refuses_is_the_end_of_the_request_only() -> None:
 
 
 def test_an_error_of_the_protocol_in_a_refusal_is_the_response() -> None:
+    """Requirement 36."""
     error = {"code": -32020, "message": "wrong header"}
     expected = {"jsonrpc": "2.0", "id": 5, "error": error}
     assert refused(400, {"jsonrpc": "2.0", "id": None, "error": error}) == expected
@@ -284,6 +290,8 @@ def test_the_response_belongs_to_the_request_of_its_stream_whatever_its_id() -> 
 
 
 def test_a_session_that_the_server_has_forgotten_is_the_end() -> None:
+    """Requirement 31: the supervisor connects again."""
+
     async def handler(exchange: Exchange) -> None:
         if exchange.message.get("method") == "tools/list":
             error = {"code": -32001, "message": "Session not found"}
@@ -330,6 +338,8 @@ def test_a_redirect_within_the_origin_is_followed() -> None:
 
 
 def test_another_origin_gets_neither_headers_nor_messages() -> None:
+    """Requirement 34."""
+
     async def work(client: Client, server: HttpServer) -> None:
         async with HttpServer(honest) as other:
             location[0] = f"{other.url}/mcp?key=secret"
@@ -543,6 +553,8 @@ def test_answers_that_the_server_does_not_accept_are_bounded() -> None:
 
 
 def test_the_newest_revision_has_headers_for_each_message_and_no_session() -> None:
+    """Requirements 37 and 39."""
+
     async def work(client: Client, server: HttpServer) -> None:
         meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
         client.request(0, "server/discover", _meta=meta)
@@ -568,6 +580,8 @@ def test_the_newest_revision_has_headers_for_each_message_and_no_session() -> No
 
 
 def test_the_newest_revision_does_not_resume() -> None:
+    """Requirement 39."""
+
     async def handler(exchange: Exchange) -> None:
         await exchange.begin_events(event(notification("a"), id="e-1", retry=1))
         await exchange.end()

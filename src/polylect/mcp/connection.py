@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from polylect.mcp.elicit import elicitation_result, form_ask, url_ask
 from polylect.mcp.protocol import client, frames
 from polylect.mcp.protocol.client import ClientCodec
 from polylect.mcp.protocol.lenient import Malformed, read_rows
+from polylect.mcp.protocol.parameter_headers import Paths, marked_parameters, parameter_headers
 from polylect.mcp.server_log import ServerLog
 from polylect.mcp.tool import ListedTool
 from polylect.mcp.transports.base import Failed, Outgoing, Transport
@@ -98,6 +100,8 @@ class Connection:
         self._shortened: set[str] = set()
         """Lists of which the host has been told that they are too long."""
         self._output_schemas: dict[str, bytes] = {}
+        self._marked: dict[str, Paths] = {}
+        """For each tool, the arguments that HTTP sends as headers too."""
         self._tasks = TaskSet()
         self._reading: asyncio.Task[None] | None = None
 
@@ -124,11 +128,12 @@ class Connection:
     async def tools(self) -> list[ListedTool]:
         """All tools. Raises ServerFault. Wrong ones are left out, with a line in the log."""
         listed: list[ListedTool] = []
+        marked: dict[str, Paths] = {}
         wrong, fault = 0, ""
         async for page in self._pages("tools/list"):
             rows: list[Raw] = page.entries.items
             for start in range(0, len(rows), _SLICE):
-                entries = read_rows(rows[start : start + _SLICE], frames.read_tool)
+                entries = read_rows(rows[start : start + _SLICE], partial(self._read_tool, marked))
                 wrong, fault = wrong + entries.wrong, fault or entries.fault
                 listed += [_listed(tool) for tool in entries.items if not _needs_task(tool)]
                 await asyncio.sleep(0)
@@ -138,7 +143,15 @@ class Connection:
                 break
         self._check_wrong("tools", wrong, fault, listed)
         self._output_schemas = {tool.name: tool.output_schema for tool in listed if tool.output_schema}
+        self._marked = marked
         return listed
+
+    def _read_tool(self, marked: dict[str, Paths], data: Raw) -> frames.Tool:
+        """A tool of a list; the arguments that it marks are added to `marked`. Raises Malformed."""
+        tool = frames.read_tool(data)
+        if not self._codec.revision.handshake and (paths := marked_parameters(bytes(tool.input_schema))):
+            marked[tool.name] = paths
+        return tool
 
     async def prompts(self) -> list[PromptCommand]:
         if not self._offers("prompts"):
@@ -289,6 +302,8 @@ class Connection:
         self, method: str, params: dict[str, Any], *, name: str = "", on_progress: _Progress | None = None
     ) -> Any:
         message = self._codec.request(method, params, name=name, progress=on_progress is not None)
+        if method == "tools/call" and (paths := self._marked.get(name)):
+            message = msgspec.structs.replace(message, headers=parameter_headers(paths, params["arguments"]))
         return await self._send(message, on_progress)
 
     async def _send(self, message: Outgoing, on_progress: _Progress | None = None) -> Any:

@@ -12,6 +12,7 @@ depends on it. It says what the handshake is made of; `mcp/connection.py` runs i
 An answer that does not follow the protocol is a Refusal with PARSE_ERROR, so that nobody waits for another one.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,8 @@ from polylect.wire.jsonrpc import Error, Id
 MOST_UNEXPECTED = 1024 * 1024
 """Bytes of a message that is not the result of a request: a notification, a request, an error."""
 _MOST_IN_BATCH = 1000
+_ANSWER = re.compile(rb'\{[^{}\[\]]*?"id"\s*:\s*"?(\d{1,15})"?\s*,\s*"(?:result|error)"')
+"""The start of an answer that cannot be read as a whole."""
 _LIST_CHANGED = {f"notifications/{kind}/list_changed": kind for kind in ("tools", "prompts", "resources")}
 
 
@@ -228,7 +231,7 @@ class ClientCodec:
     def receive(self, line: bytes | TooLong) -> list[Incoming]:
         """What a line is: one value, or one for each message of a batch. Never raises."""
         if isinstance(line, TooLong):
-            return [NoMessage(line.start, f"longer than {line.limit} bytes")]
+            return [self._unreadable(line.start, f"longer than {line.limit} bytes")]
         if line.startswith(b"[") and (batch := _batch(line)):
             return [self._message(bytes(message)) for message in batch]
         return [self._message(line)]
@@ -241,7 +244,7 @@ class ClientCodec:
         try:
             envelope = _opened(line)
         except (ValueError, RecursionError):
-            return NoMessage(line, "no JSON-RPC message" if len(line) <= MOST_UNEXPECTED else "too long")
+            return self._unreadable(line, "no JSON-RPC message" if len(line) <= MOST_UNEXPECTED else "too long")
         if isinstance(envelope.method, str):
             return self._from_server(envelope.method, envelope, line)
         if envelope.id is UNSET:
@@ -250,6 +253,17 @@ class ClientCodec:
         if id not in self._pending and not (_size(envelope.result) or _size(envelope.error)):
             return NoMessage(line, "no JSON-RPC message")
         return self._answer(id, envelope)
+
+    def _unreadable(self, line: bytes, why: str) -> Incoming:
+        """A line that cannot be read. If it begins like an answer to a request of ours, that request has failed."""
+        start = _ANSWER.match(line[:300])
+        id = int(start[1]) if start else None
+        method = self._pending.pop(id, None)
+        if method is None:
+            return NoMessage(line, why)
+        return Refusal(
+            id, method, Error(jsonrpc.PARSE_ERROR, f"the server's answer does not follow the protocol: {why}")
+        )
 
     def _answer(self, id: Id, envelope: jsonrpc.Envelope) -> Incoming:
         method = self._pending.pop(id, None)
@@ -268,6 +282,8 @@ class ClientCodec:
             return NoMessage(line, "no JSON-RPC message")
         if envelope.id is UNSET:
             return _notification(method, envelope.params, line)
+        if not self.revision.handshake:
+            return NoMessage(line, f"a request, which servers of {self.revision.version} must not make")
         if method not in _REQUESTS:
             return WrongRequest(envelope.id, Error(jsonrpc.METHOD_NOT_FOUND, f"Method not found: {method[:100]}"))
         reader = _REQUESTS[method]

@@ -484,7 +484,9 @@ def read_prompt_result(data: Raw) -> GetPromptResult | InputRequiredResult:
     fields = decode(data, dict[str, Raw])
     if needed := _input_required(fields):
         return needed
-    return GetPromptResult(messages=_entries(fields, "messages", _read_message, MOST_ENTRIES).items)
+    description = decode_any(fields.get("description", Raw(b"null")))
+    messages = _entries(fields, "messages", _read_message, MOST_ENTRIES).items
+    return GetPromptResult(messages=messages, description=description if isinstance(description, str) else None)
 
 
 def read_resource_result(data: Raw) -> ReadResourceResult | InputRequiredResult:
@@ -528,8 +530,11 @@ def _cursor(fields: dict[str, Raw]) -> str | None:
 
 
 def _input_required(fields: dict[str, Raw]) -> InputRequiredResult | None:
-    if fields.get("resultType") != Raw(b'"input_required"'):
+    kind = decode_any(fields.get("resultType", Raw(b'"complete"')))
+    if kind == "complete":
         return None
+    if kind != "input_required":
+        raise Malformed("its resultType is unknown")
     return read(msgspec.json.encode(fields), InputRequiredResult)
 
 

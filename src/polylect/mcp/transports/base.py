@@ -17,12 +17,14 @@ class Outgoing(Struct, frozen=True):
     """A message for the server. `line` is its JSON, without a newline; `id` is that of a request, else None.
 
     `name` is the tool, the prompt or the address of the resource that a request is about: HTTP sends it as a header.
+    `headers` are further ones for HTTP, whose values are not encoded yet.
     """
 
     line: bytes
     id: Id = None
     method: str = ""
     name: str = ""
+    headers: dict[str, str] = {}
 
 
 class Failed(Struct, frozen=True):

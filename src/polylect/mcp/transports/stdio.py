@@ -90,9 +90,10 @@ class StdioTransport:
                     line += self._unwritten.get_nowait()
                 await child.write(line)
                 self._written.set()
-        except OSError:
+        except OSError:  # it reads no more; whoever waits for its output must not wait for its end
             self._ended = True
             self._written.set()
+            await child.close()
 
 
 def _environment(server: Server, setup: ServerSetup) -> dict[str, str]:

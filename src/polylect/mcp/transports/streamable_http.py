@@ -139,6 +139,7 @@ class StreamableHttp:
             headers |= {"mcp-protocol-version": version, "mcp-method": header_value(message.method)}
             if message.name:
                 headers["mcp-name"] = header_value(message.name)
+            headers |= {name: header_value(value) for name, value in message.headers.items()}
         return headers
 
     # Messages of ours.
