@@ -12,7 +12,7 @@ SRC = Path(__file__).parents[1] / "src" / "polylect"
 ROWS = (
     (7, "__main__ embed"),  # the doors for `python -m polylect` and for programs: they only lead to app
     (6, "app"),
-    (5, "conform web tui fleet"),
+    (5, "bridge conform web tui fleet"),
     (4, "host tape engine providers tools mcp extensions"),
     (3, "sessions permissions http"),
     (2, "dialects apis"),

@@ -6,6 +6,7 @@ holds it to that. Nobody writes such a table by hand: it would lie.
 
 import json
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,10 @@ EVENTS: list[e.Event] = [
 ]  # fmt: skip
 """Grammatical, and every field of every event has a value of its own somewhere."""
 
+_DRIVES = (e.TurnStarted, e.TurnEnded, e.Ask, e.AskClosed, e.UserMessage)
+"""By these `Pair.play` knows what the host did, so a conversation cannot be played without them."""
+_WRITTEN_FROM_BLOCKS = {"omp": ("StepStarted", "ThinkingDelta", "TextDelta"), "claude": ("ArgsDelta",)}
+"""Events whose frames the engine's end writes also where it gets only the whole block: they are not derived."""
 ON_REQUEST = {"claude": {"partial": True}}
 """What an engine says only if it was asked for when it started, as our own hosts do: that is not unsaid."""
 
@@ -158,6 +163,7 @@ COMMANDS: list[c.Command] = [
     c.Prompt("t1c", "hi", schema={"type": "object"}),
     c.Prompt("t1d", "hi", max_cost=0.5, max_tokens=9),
     c.Steer("faster", (content.File("/a.png"),), "last"),
+    c.Steer("now"),
     c.Answer("a1", "allow", always=RULE),
     c.Answer("a2", "deny", reason="no", interrupt=True),
     c.Answer("a3", "allow", args={"command": "ls -l"}),
@@ -257,21 +263,56 @@ def missing() -> set[str]:
     return known - {type(item).__name__ for item in (*EVENTS, *COMMANDS)}
 
 
+def made(dialect: Dialect, version: str) -> tuple[str, ...]:
+    """Events that the host hears though there is no frame for them: its end derives them from other frames."""
+    options = ON_REQUEST.get(dialect.name, {})
+    whole = Pair(dialect, version, **options)
+    whole.play(EVENTS)
+    names = []
+    for kind in dict.fromkeys(type(event) for event in EVENTS if type(event) not in _DRIVES):
+        without = Pair(dialect, version, **options)
+        without.play([event for event in EVENTS if type(event) is not kind])
+        if without.to_host == whole.to_host and _arrives(kind, without.heard):
+            names.append(kind.__name__)
+    return tuple(name for name in names if name not in _WRITTEN_FROM_BLOCKS.get(dialect.name, ()))
+
+
+def _arrives(kind: type[e.Event], heard: Sequence[e.Event]) -> bool:
+    """Whether such an event is heard that says the main thing, its first field, as one that was said."""
+    said, arrived = ([event for event in events if type(event) is kind] for events in (EVENTS, heard))
+    main = kind.__match_args__[0] if kind.__match_args__ else ""
+    return any(not main or getattr(one, main) == getattr(other, main) for one in said for other in arrived)
+
+
 def file_of(dialect: Dialect) -> Path:
-    return Path(__file__).parent / dialect.name / "unsaid.py"
+    return Path(str(import_module(f"polylect.dialects.{dialect.name}").__file__)).parent / "unsaid.py"
 
 
 def source(dialect: Dialect) -> str:
-    found = {version: unsaid(dialect, version) for version in dialect.versions}
-    ever = [name for name in found[dialect.versions[0]] if all(name in names for names in found.values())]
-    lines = ['"""What this wire cannot say. Written by `tests/dialects/everything.py`, never by hand."""', ""]
-    listed = ["(", *[f"    {json.dumps(name)}," for name in ever], ")"] if ever else ["()"]
-    lines += [f"_IN_ANY_VERSION = {listed[0]}", *listed[1:], "UNSAID = {"]
+    lines = [
+        '"""What this wire cannot say, and what its host derives. Written by tests/dialects/everything.py."""',
+        "",
+        "# fmt: off",
+        *_table("UNSAID", {version: unsaid(dialect, version) for version in dialect.versions}),
+        '"""`Event` or `Command` that never arrives, `Event.field` that does not, `Event.field=value` of some."""',
+        *_table("MADE", {version: made(dialect, version) for version in dialect.versions}),
+        '"""Events that have no frame, and that the host\'s end derives from others."""',
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _table(name: str, found: dict[str, tuple[str, ...]]) -> list[str]:
+    first = next(iter(found.values()))
+    ever = [one for one in first if all(one in names for names in found.values())]
+    lines = (
+        [f"_{name}_IN_ANY = (", *[f"    {json.dumps(one)}," for one in ever], ")"] if ever else [f"_{name}_IN_ANY = ()"]
+    )
+    lines.append(f"{name}: dict[str, tuple[str, ...]] = {{")
     for version, names in found.items():
-        own = [f"        {json.dumps(name)}," for name in names if name not in ever]
-        whole = [f'    "{version}": (', "        *_IN_ANY_VERSION,", *own, "    ),"]
-        lines += whole if own else [f'    "{version}": _IN_ANY_VERSION,']
-    return "\n".join([*lines, "}", ""])
+        own = [f"        {json.dumps(one)}," for one in names if one not in ever]
+        whole = [f'    "{version}": (', f"        *_{name}_IN_ANY,", *own, "    ),"]
+        lines += whole if own else [f'    "{version}": _{name}_IN_ANY,']
+    return [*lines, "}"]
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from bench.peers import PINS, installed
 
-from dialects.acp.unsaid import UNSAID
 from interop.acp_model import Model
 from interop.claude_model import Block, use
 from polylect import host
+from polylect.dialects.acp.unsaid import UNSAID
 
 READY_WITHIN = 120.0
 MODEL = "claude-sonnet-4-5"

@@ -107,7 +107,7 @@ class Engine(NamedTuple):
         known = KNOWN[self.name]
         version = omp_peers.peer(self.version).version if self._omp else self.version or known.version
         version = version or plug.load("dialects", known.dialect).DIALECT.versions[0]
-        listed: tuple[str, ...] = import_module(f"dialects.{known.dialect}.unsaid").UNSAID[version]
+        listed: tuple[str, ...] = import_module(f"polylect.dialects.{known.dialect}.unsaid").UNSAID[version]
         return listed
 
 

@@ -25,7 +25,9 @@ _INFO_FLAGS = ("config_path", "init_config", "list_sessions", "skills_path")
 _OWN_PROGRAMS = ("polylect", "__main__.py", *_PROTOCOLS)
 _OWN_WIRES = ("native", "jsonstream")
 """Dialects that the program speaks with its own flags."""
-_COMMANDS = ("chat", "demo", "doctor", "engines", "link", "login", "logout", "mcp", "models", "run", "sessions")
+_COMMANDS = (
+    *("bridge", "chat", "demo", "doctor", "engines", "link", "login", "logout", "mcp", "models", "run", "sessions"),
+)
 _OWN_HELP = ("chat", "mcp", "run")
 _HELP = """\
 polylect: a coding agent for host programs
@@ -47,6 +49,8 @@ polylect: a coding agent for host programs
   polylect mcp [...]               MCP servers: list, test, tools, call, add, remove, login; see docs/mcp.md
   polylect sessions [...]          what is kept: list, show, export, import, fork, repair, delete
   polylect login|logout [PROVIDER] store the key of a model's service for you alone, or remove it
+  polylect bridge --front WIRE --engine ENGINE
+                                   put an engine behind a host of another one; see polylect bridge --help
   polylect link NAME FOLDER        stand in for aionrs, wayland-core, omp, pi or claude: makes FOLDER/NAME
   polylect --version
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from polylect import __version__
 from polylect.engine.agent import Agent, EngineCallbacks
 from polylect.engine.commands import host_capabilities, queries
 from polylect.engine.commands.background import LATER, BackgroundTasks, attempted
@@ -35,9 +36,10 @@ from polylect.engine.turn.steering import STEER
 from polylect.engine.turn.turns import TurnQueue
 from polylect.permissions.rules import BadRule
 from polylect.vocab import commands as c
+from polylect.vocab.answers import SessionOpened
 from polylect.vocab.content import Failure, Message, Text
 from polylect.vocab.errors import SessionError
-from polylect.vocab.events import Event, Notice, PlanChanged, TurnEnded
+from polylect.vocab.events import Event, Notice, PlanChanged, Ready, TurnEnded
 
 _REMINDER = "todo-"
 _UNFINISHED = (
@@ -109,6 +111,21 @@ class Engine:
         return self.agent.settings
 
     # From outside.
+
+    @property
+    def session_id(self) -> str:
+        """The session of the conversation, which may have gone on in another one."""
+        return self.agent.session.id
+
+    def ready(self) -> Ready:
+        """What a host is told of the engine."""
+        settings, abilities = self.settings, self.agent.abilities()
+        return Ready(__version__, settings.model, settings.mode, abilities, session=self.session_id)
+
+    def opened(self) -> SessionOpened:
+        """The answer to the command that has opened its session."""
+        session = self.agent.session
+        return SessionOpened(session.id, session.store.file, resumed=bool(session.messages))
 
     def handle(self, command: c.Command) -> None:
         """Carry out one command. Never waits; the reply is emitted now or when the work is done."""

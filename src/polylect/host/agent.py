@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from polylect.host.client_services.services import ClientServices
 
 
+def conversation_of(agent: "Agent") -> Conversation:
+    """The conversation behind an agent, for a bridge: it is no part of the public face."""
+    return agent._conversation
+
+
 class Agent:
     """Made by `connect`; starts its engine on entering and ends it on leaving. Belongs to one event loop."""
 

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Protocol
 
@@ -45,6 +45,9 @@ _log = logging.getLogger(__name__)
 
 class Link(Protocol):
     """What an `Agent` needs of a connection."""
+
+    wait_for_reader: Callable[[], Awaitable[None]]
+    """Is awaited before more is read from the engine: a bridge waits there for a host that reads slowly."""
 
     @property
     def pid(self) -> int:
@@ -90,6 +93,10 @@ class Link(Protocol):
         start, the reason that it gave on the wire comes before that."""
 
 
+async def _never_wait() -> None:
+    """Whoever gets the events takes all that come."""
+
+
 class ProcessLink:
     """An engine as a child process."""
 
@@ -132,6 +139,7 @@ class ProcessLink:
         self._what = "has ended"
         """What happened to the engine, for people."""
         self._closing: asyncio.Future[int] | None = None
+        self.wait_for_reader: Callable[[], Awaitable[None]] = _never_wait
         self._waking: asyncio.TimerHandle | None = None
         self._on_event: OnEvent = lambda event: None
 
@@ -207,6 +215,7 @@ class ProcessLink:
                 if self._text > _MOST_TEXT:
                     process.kill()
                     break
+                await self.wait_for_reader()
             await process.last_breath()  # so that whoever hears of the end can also hear why
             self._deliver(self._codec.receive_eof(), on_event)
         except Exception:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from dialects.omp.engine_talk import EngineTalk, Frame, kinds
+from polylect.dialects.omp.engine.dialogs import options_of
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Option, Rule
 from polylect.vocab.events import Ask, AskClosed, Display
@@ -142,3 +143,10 @@ def test_the_output_of_a_command_has_a_frame_and_what_nobody_can_show_is_counted
     assert talk.say(Display("command_output", {"text": "x"})) == [{"type": "command_output", "text": "x"}]
     assert kinds(talk.say(Display("artifact", {}))) == []
     assert talk.side.lost["Display"] == 1
+
+
+def test_A1_a_question_about_a_call_always_has_a_plain_yes_and_a_plain_no() -> None:
+    """Claude offers only rules beside its yes and no; shown alone, any choice would have been a yes."""
+    rules = (Option("0", "addRules: Bash(echo > deny.txt)", kind="allow_always"),)
+    ask = Ask("a1", call="c1", name="Bash", args={"command": "echo"}, options=rules, turn="t1")
+    assert [option.label for option in options_of(ask)] == ["Allow once", "Allow always", "Deny"]

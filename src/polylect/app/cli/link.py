@@ -1,7 +1,8 @@
 """`polylect link NAME FOLDER`: creates polylect under the name by which a host looks for another engine.
 
-A program that is started under that name accepts the flags of the original (module `start` of its dialect). An existing
-link, or a script that an earlier `polylect link` wrote, is replaced; any other file is left alone.
+With `--bridge NAME=ENGINE` the program of that name is a bridge to another engine (`cli/bridge/command.py`). A program
+that is started under that name accepts the flags of the original (module `start` of its dialect). An existing link, or
+a script that an earlier `polylect link` wrote, is replaced; any other file is left alone.
 """
 
 import os
@@ -16,11 +17,18 @@ _LONGEST_SHEBANG = 120
 
 
 USAGE = f"""\
-usage: polylect link NAME FOLDER   makes FOLDER/NAME, which takes the flags of the program of that name
+usage: polylect link NAME FOLDER                    makes FOLDER/NAME, which takes the flags of the program of that name
+       polylect link --bridge NAME=ENGINE FOLDER   makes FOLDER/NAME, behind which ENGINE works; see docs/bridges.md
   NAME is one of {", ".join(_NAMES)}. Put FOLDER first on the host's PATH."""
 
 
 def main(words: list[str]) -> int:
+    engine = ""
+    if words[:1] == ["--bridge"] and len(words) == 3:
+        name, _, engine = words[1].partition("=")
+        words = [name, words[2]]
+        if name in _NAMES and not _is_engine(engine):
+            return 2
     if len(words) == 2 and words[0] not in _NAMES:
         from polylect.app.startup.nearest_word import hint  # only for an error
 
@@ -34,13 +42,34 @@ def main(words: list[str]) -> int:
         os.makedirs(folder, exist_ok=True)
         if os.path.islink(link) or _is_ours(link):
             os.unlink(link)
-        target = _create_program(link)
+        target = _create_bridge(link, name, engine) if engine else _create_program(link)
     except OSError as error:
         print_error(f"cannot make {link}: {error.strerror}")
         return 1
     print_line(f"{link} -> {target}")
     print_line(f"Put {folder} first on the host's PATH.")
     return 0
+
+
+def _is_engine(name: str) -> bool:
+    """Whether there is such an engine. If not, it is said."""
+    from polylect.host.engine_registry import engine_spec
+    from polylect.host.errors import UnknownEngine
+
+    try:
+        return bool(engine_spec(name))
+    except UnknownEngine as error:
+        print_error(error)
+        return False
+
+
+def _create_bridge(link: str, name: str, engine: str) -> str:
+    """Creates a script that starts a bridge. Returns what it starts."""
+    words = ["bridge", "--front", name, "--engine", engine]
+    with open(link, "x", encoding="utf-8") as file:
+        file.write(_script(words))
+    os.chmod(link, 0o755)
+    return f"polylect {' '.join(words)}"
 
 
 def _create_program(link: str) -> str:
@@ -55,10 +84,12 @@ def _create_program(link: str) -> str:
     return f"{sys.executable} -m polylect"
 
 
-def _script() -> str:
-    """A script that needs nothing of the environment: some hosts remove PYTHONPATH."""
+def _script(words: list[str] | None = None) -> str:
+    """A script that needs nothing of the environment: some hosts remove PYTHONPATH. `words` come before its flags."""
     place = os.path.dirname(os.path.dirname(os.path.abspath(polylect.__file__)))
     lines = [f"import sys; sys.path.insert(0, {place!r})", "from polylect.app.main import main", "sys.exit(main())"]
+    if words:
+        lines.insert(1, f"sys.argv[:1] = {['polylect', *words]!r}")
     return "\n".join([_shebang(sys.executable), *lines, ""])
 
 

@@ -8,13 +8,12 @@ a codec's `send` returns is queued, never handled in place. `serve.py` has one o
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from polylect import plug
 from polylect.app.serving.further_sessions import FurtherSessions
 from polylect.app.startup.start import Start, dialect_start
 from polylect.dialects.base import EngineSide, Env
-from polylect.engine.engine import Engine
 from polylect.system.clock_and_ids import new_id, now_ms
 from polylect.vocab.commands import Cancel, Command, Prompt, Quit
 from polylect.vocab.content import Failure
@@ -22,7 +21,22 @@ from polylect.vocab.events import Event, Failed, Reply, TurnEnded
 from polylect.wire.jsonl import MAX_LINE
 
 if TYPE_CHECKING:
-    from polylect.app.serving.stored_sessions import StoredSessions
+    from polylect.app.serving.bridge import Bridge
+
+
+class ServedEngine(Protocol):
+    """What serving needs of an engine: our own `Engine`, or one behind a bridge. Its methods are those of `Engine`."""
+
+    @property
+    def session_id(self) -> str: ...
+
+    def handle(self, command: Command) -> None: ...
+
+    def input_closed(self, *, stop: bool) -> None: ...
+
+    async def settled(self) -> None: ...
+
+    async def close(self) -> None: ...
 
 
 class Conversation:
@@ -32,6 +46,7 @@ class Conversation:
         start: The start of the process.
         wake: Called when the codec may have something to send.
         wait_writable: Waits while the host reads too slowly.
+        bridge: Opens the engines, if they are not our own.
 
     Attributes:
         codec: Our end of the wire.
@@ -40,7 +55,13 @@ class Conversation:
         has_first: Whether the connection begins with a conversation.
     """
 
-    def __init__(self, start: Start, wake: Callable[[], None], wait_writable: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        start: Start,
+        wake: Callable[[], None],
+        wait_writable: Callable[[], Awaitable[None]],
+        bridge: "Bridge | None" = None,
+    ) -> None:
         self.codec = _codec(start)
         self.ended = asyncio.Event()
         self.opened = asyncio.Event()
@@ -53,10 +74,11 @@ class Conversation:
         self._inbox: deque[Command] = deque()
         self._early_commands: list[Command] | None = []
         """Commands that came before the engine was opened; None afterwards."""
-        self._further = FurtherSessions(start, self.emit, wait_writable)
-        self._engine: Engine | StoredSessions
+        self._further = FurtherSessions(start, self.emit, wait_writable, bridge)
+        self._bridge = bridge
+        self._engine: ServedEngine
 
-    def begin(self, engine: Engine | None) -> None:
+    def begin(self, engine: ServedEngine | None) -> None:
         """Handles the commands so far. `engine` is that of the first conversation; None on a wire that has none."""
         if engine is None:
             from polylect.app.serving.stored_sessions import StoredSessions  # other wires do without
@@ -118,9 +140,7 @@ class Conversation:
     @property
     def _session(self) -> str:
         """The id of the first conversation, which may have gone on in another session."""
-        if self._early_commands is None and isinstance(self._engine, Engine):
-            return self._engine.agent.session.id
-        return self._start.session
+        return self._engine.session_id if self._early_commands is None else self._start.session
 
     def _cancel_early(self, command: Cancel) -> None:
         """Cancels prompts that wait for the engine."""

@@ -9,6 +9,7 @@ conversation. Every command with a `ref` gets its reply, also while an engine op
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -17,14 +18,15 @@ from polylect.app.serving.open_provider import keys
 from polylect.app.startup import config, secrets
 from polylect.app.startup.start import dialect_start
 from polylect.system.tasks import TaskSet
-from polylect.vocab.answers import SessionOpened
 from polylect.vocab.commands import AddServer, CloseSession, Command, OpenSession, Prompt
 from polylect.vocab.content import Failure
 from polylect.vocab.errors import PolylectError
-from polylect.vocab.events import Event, Failed, Ready, Reply, TurnEnded
+from polylect.vocab.events import Event, Failed, Reply, TurnEnded
 
 if TYPE_CHECKING:
+    from polylect.app.serving.bridge import Bridge
     from polylect.app.startup.start import Start
+    from polylect.bridge.bridged_engine import BridgedEngine
     from polylect.engine.engine import Engine
 
 _OF_THE_FIRST = ("session_id", "resume", "continue", "fork", "session_file", "resume_at", "name")
@@ -48,10 +50,18 @@ class FurtherSessions:
     """All conversations of a connection but the first.
 
     `start` is the start of the process; `emit` gets every event; `wait_writable` waits while the host reads too slowly.
+    The engines are those of `bridge`, or our own.
     """
 
-    def __init__(self, start: "Start", emit: Emit, wait_writable: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        start: "Start",
+        emit: Emit,
+        wait_writable: Callable[[], Awaitable[None]],
+        bridge: "Bridge | None" = None,
+    ) -> None:
         self._start = start
+        self._bridge = bridge
         self._emit = emit
         self._wait_writable = wait_writable
         self._sessions: dict[str, _FurtherSession] = {}
@@ -68,7 +78,8 @@ class FurtherSessions:
         elif self._closing:
             self._refuse(command, Failure("closing", "the engine is ending", "engine"))
         elif isinstance(command, OpenSession):
-            self._sessions[command.session] = session = _FurtherSession(command, self._start, self._emit_for)
+            session = _FurtherSession(command, self._start, self._emit_for, self._bridge)
+            self._sessions[command.session] = session
             self._tasks.start(self._run(session))
         else:
             message = f"there is no session {command.session!r} here: open it with open_session and this `session`"
@@ -115,7 +126,9 @@ class FurtherSessions:
 
 
 class _FurtherSession:
-    def __init__(self, opening: OpenSession, start: "Start", emit_for: Callable[[str], Emit]) -> None:
+    def __init__(
+        self, opening: OpenSession, start: "Start", emit_for: Callable[[str], Emit], bridge: "Bridge | None"
+    ) -> None:
         self.id = opening.session
         self.ending = asyncio.Event()
         self.ended = asyncio.Event()
@@ -123,8 +136,9 @@ class _FurtherSession:
         """Commands that came while it was being ended."""
         self._opening = opening
         self._start = start
+        self._bridge = bridge
         self._emit = emit_for(self.id)
-        self._engine: Engine | None = None
+        self._engine: Engine | BridgedEngine | None = None
         self._early: list[Command] = []
         """Commands that came before the engine was open."""
         self._opened = asyncio.Event()
@@ -154,21 +168,9 @@ class _FurtherSession:
 
     async def run(self, wait_writable: Callable[[], Awaitable[None]]) -> None:
         """Opens the engine, and closes it when `ending` is set."""
-        from polylect.app.serving.own_engine import open_resolved, resolve  # only where there are several sessions
-
         try:
             _check_folders(self._opening)
-            values, _ = resolve(_options(self._start, self._opening), self._start.env)
-            secrets.conceal(keys(values))
-            opening = open_resolved(
-                values,
-                self._start.env,
-                self._emit,
-                wait_writable=wait_writable,
-                own_process=True,
-                share_servers=True,
-            )
-            async with opening as engine:
+            async with self._opened_engine(wait_writable) as engine:
                 self._begin(engine)
                 await self.ending.wait()
         except PolylectError as error:
@@ -183,13 +185,24 @@ class _FurtherSession:
         if self._closing and self._closing.ref:
             self._emit(Reply(self._closing.ref))
 
-    def _begin(self, engine: "Engine") -> None:
-        from polylect import __version__
+    def _opened_engine(
+        self, wait_writable: Callable[[], Awaitable[None]]
+    ) -> "AbstractAsyncContextManager[Engine | BridgedEngine]":
+        if self._bridge:
+            return self._bridge.opened(self._opening, self._emit, wait_writable)
+        from polylect.app.serving.own_engine import open_resolved, resolve  # only where there are several sessions
 
+        values, _ = resolve(_options(self._start, self._opening), self._start.env)
+        secrets.conceal(keys(values))
+        return open_resolved(
+            values, self._start.env, self._emit, wait_writable=wait_writable, own_process=True, share_servers=True
+        )
+
+    def _begin(self, engine: "Engine | BridgedEngine") -> None:
         self._engine = engine
-        self._emit(Ready(__version__, engine.settings.model, engine.settings.mode, engine.agent.abilities()))
+        self._emit(replace(engine.ready(), session=""))
         self._reply_opened(self._opening, engine)
-        for server in self._opening.servers:
+        for server in () if self._bridge else self._opening.servers:
             engine.handle(AddServer(server))
         early, self._early = self._early, []
         for command in early:
@@ -202,11 +215,9 @@ class _FurtherSession:
         """Whether a command opens the session that is open here: then what runs goes on."""
         return command.how in ("resume", "load") and command.target in ("", self.id)
 
-    def _reply_opened(self, command: OpenSession, engine: "Engine") -> None:
+    def _reply_opened(self, command: OpenSession, engine: "Engine | BridgedEngine") -> None:
         if command.ref:
-            session = engine.agent.session
-            opened = SessionOpened(session.id, session.store.file, resumed=bool(session.messages))
-            self._emit(Reply(command.ref, opened))
+            self._emit(Reply(command.ref, engine.opened()))
 
     def _fail(self, why: str, code: str) -> None:
         """Nothing was opened: every command so far gets its answer, and every prompt its end."""

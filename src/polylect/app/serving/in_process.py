@@ -11,14 +11,13 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
 
-from polylect import __version__
 from polylect.app.startup.start import LACKS
 from polylect.dialects.base import Successor
 from polylect.engine.engine import Engine
 from polylect.host.errors import EngineDied
 from polylect.host.supported_commands import sample_of
 from polylect.vocab.commands import Command
-from polylect.vocab.events import Event, Ready
+from polylect.vocab.events import Event
 
 EventSink = Callable[[Event], None]
 
@@ -38,6 +37,7 @@ class InProcessLink:
         self._exit: Callable[[], Awaitable[object]] = always_writable
         self._on_gone: Callable[[EngineDied], None] = lambda death: None
         self.pid = os.getpid()
+        self.wait_for_reader: Callable[[], Awaitable[None]] = always_writable
         self.successor: Successor = ""
         self._what = "has ended"
 
@@ -46,9 +46,7 @@ class InProcessLink:
         context = self._open_engine(on_event)
         self._engine = await context.__aenter__()
         self._exit = partial(context.__aexit__, None, None, None)
-        settings = self._engine.settings
-        session = self._engine.agent.session.id
-        on_event(Ready(__version__, settings.model, settings.mode, self._engine.agent.abilities(), session=session))
+        on_event(self._engine.ready())
         await asyncio.sleep(0)  # what the settings say about the conversation is applied
 
     def send(self, command: Command) -> list[Event]:

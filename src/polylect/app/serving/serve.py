@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from polylect import plug
 from polylect.app.serving import stdio
@@ -30,6 +30,10 @@ from polylect.vocab.commands import Configure
 from polylect.vocab.content import Failure
 from polylect.vocab.errors import PolylectError
 
+if TYPE_CHECKING:
+    from polylect.app.serving.bridge import Bridge
+    from polylect.bridge.bridged_engine import BridgedEngine
+
 _PATIENCE = 10.0
 """Seconds that a host which has closed our input may read nothing before the engine ends."""
 _WARM_UP_DELAY = 0.01
@@ -44,11 +48,11 @@ def load(values: Mapping[str, object]) -> None:
         _ = plug.load("providers", str(values["provider"])).open_provider
 
 
-def run(start: Start, packed: PackedImports) -> int:
+def run(start: Start, packed: PackedImports, bridge: "Bridge | None" = None) -> int:
     secrets.conceal(keys(start.values))
     _log_to_stderr(str(start.values.get("log_level", "")))
     with asyncio.Runner() as runner:
-        code = runner.run(_listen(start) if start.values.get("listen") else _StdioProcess(start, packed).run())
+        code = runner.run(_listen(start) if start.values.get("listen") else _StdioProcess(start, packed, bridge).run())
         sys.stderr.flush()
         os._exit(code)  # the runner would wait for tools and threads that ignore their end
 
@@ -63,20 +67,22 @@ async def _listen(start: Start) -> int:
 
 
 class _StdioProcess:
-    def __init__(self, start: Start, packed: PackedImports) -> None:
+    def __init__(self, start: Start, packed: PackedImports, bridge: "Bridge | None") -> None:
         self._start = start
         self._packed = packed
+        self._bridge = bridge
         self._signal = 0
         self._assembly: Assembly | None = None
-        self._engine: Engine | None = None
-        self._ready = not start.values.get("required_extensions")
-        """Whether anything may be written: not before required extensions are loaded."""
+        self._engine: Engine | BridgedEngine | None = None
+        self._ready = not start.values.get("required_extensions") and bridge is None
+        """Whether anything may be written: not before required extensions are loaded, or the engine behind is ready."""
         self._ready_frame = b""
+        self._bridge_ready = asyncio.Event()
 
     async def run(self) -> int:
         start = self._start
         self._out = stdio.Outgoing(start.stdout, self._data_to_send, self._on_host_gone, self._due)
-        self._conversation = conversation = Conversation(start, self._out.wake, self._out.wait_writable)
+        self._conversation = conversation = Conversation(start, self._out.wake, self._out.wait_writable, self._bridge)
         codec = conversation.codec
         asyncio.get_running_loop().add_reader(self._start.signals, self._on_signal)
         reading = asyncio.create_task(self._read())
@@ -103,6 +109,8 @@ class _StdioProcess:
         await conversation.close()
         if self._assembly:
             await self._assembly.close()
+        if self._bridge:
+            self._bridge.report(getattr(codec, "lost", {}))
         await self._out.drain(1.0 if self._signal else 0.0 if unread.done() else _PATIENCE)
         self._packed.wait_until_made()
         return 128 + self._signal if self._signal else failed or self._unread_exit_code() or codec.exit_code
@@ -133,11 +141,29 @@ class _StdioProcess:
     async def _open_engine(self, ended: asyncio.Task[Literal[True]]) -> bool:
         """Opens the engine of the first conversation, if there is one. False if the end came first."""
         if not self._conversation.has_first:
+            self._ready = True
             return True
+        if self._bridge:
+            return await self._open_bridge(self._bridge, ended)
         if (opened := await self._open_session(ended)) is None:
             return False
         self._assembly = assembly = Assembly(self._start, self._out.wait_writable, self._out.full)
         self._engine = Engine(lambda callbacks: assembly.agent(callbacks, *opened), self._conversation.emit)
+        return True
+
+    async def _open_bridge(self, bridge: "Bridge", ended: asyncio.Task[Literal[True]]) -> bool:
+        """Starts the engine behind the bridge. False if the end came first. Raises EngineDied."""
+        self._engine = engine = bridge.first_engine(self._conversation.emit, self._out.wait_writable)
+        opening = asyncio.create_task(engine.open())
+        await asyncio.wait([opening, ended], return_when=asyncio.FIRST_COMPLETED)
+        if not opening.done():
+            opening.cancel()
+            await engine.close()
+            return False
+        opening.result()
+        self._conversation.emit(engine.ready())
+        self._ready = True
+        self._bridge_ready.set()
         return True
 
     async def _open_session(self, ended: asyncio.Task[Literal[True]]) -> tuple[Session, FileLibrary | None] | None:
@@ -149,9 +175,11 @@ class _StdioProcess:
         return loading.result() if loading.done() else None
 
     def _begin(self) -> None:
-        if self._assembly and self._engine:
+        if self._assembly and isinstance(self._engine, Engine):
             self._assembly.begin(self._engine)
         self._conversation.begin(self._engine)
+        if self._bridge:
+            self._bridge.begin()
 
     async def _report_start_error(self, why: str) -> int:
         """Reports why the engine cannot be opened. If `ready` was written, every prompt so far gets its `TurnEnded`."""
@@ -194,6 +222,8 @@ class _StdioProcess:
 
     async def _read(self) -> None:
         conversation = self._conversation
+        if self._bridge and conversation.has_first:
+            await self._bridge_ready.wait()  # what the host in front sends before is answered after `ready`
         one_shot = self._start.values.get("input_format") == "text"
         if one_shot:
             await conversation.opened.wait()

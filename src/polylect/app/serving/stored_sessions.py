@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 class StoredSessions:
     """All sessions on disk. `open_ones` are the conversations of this connection."""
 
+    session_id = ""
+
     def __init__(self, start: "Start", open_ones: "FurtherSessions", emit: Callable[[Event], None]) -> None:
         self._start = start
         self._open_ones = open_ones

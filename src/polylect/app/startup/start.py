@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
 
+    from polylect.app.serving.bridge import Bridge
     from polylect.providers.check import Offer
 
 
@@ -119,8 +120,8 @@ def start(options: config.Values) -> int:
         place_name = error.filename or "the session folder"
         _report_failure(f"cannot start: {error.strerror}: {place_name}", options, silent=False)
         return 1
-    streams = _redirect_streams()
-    signals = _catch_signals()
+    streams = redirect_streams()
+    signals = catch_signals()
     session = place.session if place else "" if wire is None or not opens else new_session(values)
     ready_frame = _ready_frame(values, session)
     deferred = bool(values.get("required_extensions"))  # then `serve` writes `ready`, once they are loaded
@@ -133,7 +134,7 @@ def start(options: config.Values) -> int:
         return 1
     for note in notes:
         _print_error(note)
-    return _serve(Start(values, env, place, streams, signals, session, ready_frame, options))
+    return serve(Start(values, env, place, streams, signals, session, ready_frame, options))
 
 
 def _settings_of_process(options: config.Values, env: dict[str, str]) -> config.Values:
@@ -150,7 +151,7 @@ def _settings_of_process(options: config.Values, env: dict[str, str]) -> config.
     for name, choices in _CHOICES.items():
         if settings.get(name) is not None:
             _check_choice(settings, name, choices)
-    _mode(settings)
+    mode_of(settings)
     _check_rights(settings)
     _check_folders(settings)
     if provider := settings.get("provider"):
@@ -181,7 +182,8 @@ def dialect_start(values: config.Values) -> "ModuleType | None":
     return plug.load(f"dialects.{name}", "start") if name else None
 
 
-def _serve(start: Start) -> int:
+def serve(start: Start, bridge: "Bridge | None" = None) -> int:
+    """Serves the conversation, with an engine of our own or with those of a `bridge`. Returns the exit code."""
     from polylect.app.startup.lazy import LazyImports  # the host has `ready` now
     from polylect.app.startup.packed import PackedImports
 
@@ -193,7 +195,7 @@ def _serve(start: Start) -> int:
                 load(start.values)
             gc.enable()
             gc.freeze()
-            return run(start, packed)
+            return run(start, packed, bridge)
     except Exception as error:  # noqa: BLE001  (a host that has received `ready` is told of the end)
         message = f"{type(error).__name__}: {error}"
         _print_error(message)
@@ -269,7 +271,7 @@ def resolve_settings(options: config.Values, env: dict[str, str], notes: list[st
         values.setdefault("client_terminal", "auto")
     for name, choices in _CHOICES.items():
         _check_choice(values, name, choices)
-    values["mode"] = _mode(values)
+    values["mode"] = mode_of(values)
     values["restore"] = not (options.get("model") or options.get("provider"))  # else a session has its own model
     names_mode = options.get("approval_mode") or options.get("force")
     values["restore_mode"] = bool(values.get("keep_mode") and not names_mode)
@@ -326,7 +328,8 @@ def _add_connectors(settings: config.Values, env: dict[str, str], notes: list[st
         settings["mcp_servers"] = {**servers, **(own if isinstance(own, dict) else {})}
 
 
-def _mode(values: config.Values) -> str:
+def mode_of(values: config.Values) -> str:
+    """The mode that flags ask for, by our own name. Raises CannotStart."""
     mode = "force" if values.get("force") else str(values.get("approval_mode") or "default")
     name = OUR_MODES.get(mode)
     if name is None:
@@ -543,7 +546,7 @@ def _error_frame(code: str, message: str) -> bytes:
     return f'{{"type":"error","msg_id":null,"error":{error}}}\n'.encode("utf-8", "replace")
 
 
-def _catch_signals() -> int:
+def catch_signals() -> int:
     """Returns a descriptor from which signals are read from now on.
 
     loop.add_signal_handler is not used: it would import inspect, 6 ms and 2 MiB.
@@ -561,7 +564,7 @@ def _ignore_signal(number: int, frame: object) -> None:
     """A signal reaches the wakeup descriptor only if it also has a handler."""
 
 
-def _redirect_streams() -> tuple[int, int]:
+def redirect_streams() -> tuple[int, int]:
     """Returns our own copies of stdin and stdout. Other code that prints writes to stderr, and finds stdin empty."""
     nothing = os.open(os.devnull, os.O_RDWR)
     try:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakSet
 
 from msgspec import Struct
@@ -68,6 +68,19 @@ _NO_ANSWER = (
     "speaks, or raise ready_within)"
 )
 _NEW_SESSION = "the engine cannot go on with its session, so the conversation goes on in a new one, {}; it was told {}"
+
+
+class Relay(Protocol):
+    """Gets all that an engine says, for a host that this program stands in front of; see `Conversation.relay_to`."""
+
+    def put(self, event: Event) -> None:
+        """An event, in order."""
+
+    def end(self) -> None:
+        """The engine is gone. Another one may follow."""
+
+    async def wait_writable(self) -> None:
+        """Waits while the host behind the relay reads too slowly."""
 
 
 class ConversationOptions(Struct, frozen=True, kw_only=True):
@@ -137,7 +150,8 @@ class Conversation:
         """What every engine of this agent is told once it is ready: as in `connect`, and as it was changed since."""
         self.turns = OpenTurns()
         """Its turns that have not ended, in order."""
-        self._listeners: WeakSet[Backlog] = WeakSet()
+        self._listeners: WeakSet[Backlog | Relay] = WeakSet()
+        self._relay: Relay | None = None
         self._replies = PendingReplies()
         self.asks: dict[str, HostAsk] = {}
         """Questions that wait for an answer, by their ids."""
@@ -195,6 +209,34 @@ class Conversation:
             backlog.end()
         self._listeners.add(backlog)
         return backlog.read()
+
+    def relay_to(self, relay: Relay) -> None:
+        """Passes everything to `relay` from now on, also what is answered here else: asks, host calls and replies.
+
+        The caller keeps the relay, and sends what its host says by `forward`.
+        """
+        self._relay = relay
+        self._listeners.add(relay)
+        self.supervisor.wait_for_reader = relay.wait_writable
+
+    async def forward(self, command: Command) -> None:
+        """Sends a `command` as it is. Its reply goes to the relay, like every event. Raises HostError."""
+        of_the_moment = isinstance(command, _OF_THE_MOMENT)
+        link = await (self.supervisor.current_link() if of_the_moment else self._ensure_link())
+        follows = link.send(command)
+        match command:
+            case commands.Prompt():
+                self._has_prompt = True
+                self.turns.add(command)
+                self._answer_watch.wait_for(self.turns.running)
+            case commands.Configure(settings):
+                self._settings_to_send |= settings
+            case commands.AddContext(text):
+                self._transcript.add(text)
+        for event in follows:
+            self._receive(event)
+        if not of_the_moment:
+            await link.drain()
 
     async def send(self, command: Command) -> Any:
         """Sends a `command` and returns the data of its answer. `Agent.send` says what it raises."""
@@ -429,15 +471,15 @@ class Conversation:
 
     def _receive(self, event: Event) -> None:
         match event:
-            case Reply(failure=Failure(code="engine_gone")):
+            case Reply(failure=Failure(code="engine_gone")) if not self._relay:
                 return  # `_fail_commands` follows, and says how the engine ended
             case Reply() if self._replies.receive(event):
                 return
-            case HostCall(call):
+            case HostCall(call) if not self._relay:
                 self._background.start(partial(self._work, event), call)
             case HostCallEnded(call):
                 self._background.cancel_named(call)
-            case Ask():
+            case Ask() if not self._relay:
                 event = self._bind_ask(event)
             case AskClosed(ask):
                 self.asks.pop(ask, None)

@@ -71,6 +71,8 @@ class EngineSupervisor:
         self._futile = 0
         """Engines that were replaced since a turn ended."""
         self._closed = False
+        self.wait_for_reader: Callable[[], Awaitable[None]] | None = None
+        """If set, that of every link."""
 
     @property
     def pid(self) -> int:
@@ -101,6 +103,8 @@ class EngineSupervisor:
         self.in_new_session = session is None
         memory = self._link.memory(new_session=session is None) if self._link else {}
         link = self._link = self._make_link(session, memory)
+        if self.wait_for_reader:
+            link.wait_for_reader = self.wait_for_reader
         self._ready: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
         try:
             await link.open(self._receive, self._engine_gone)

@@ -364,6 +364,10 @@ class OpenTurns:
         """The turns whose prompts were not sent yet."""
         return [turn for id, turn in self._turns.items() if self._order.get(id) is None]
 
+    def add(self, prompt: Prompt) -> None:
+        """Adds a turn whose `prompt` was sent and that has no reader here."""
+        self._order[prompt.turn] = prompt
+
     def note_sent(self, prompt: Prompt) -> None:
         """The `prompt` of a turn was sent."""
         if prompt.turn in self._order:

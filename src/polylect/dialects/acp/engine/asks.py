@@ -18,6 +18,7 @@ from polylect.dialects.acp.engine.connection import Connection
 from polylect.dialects.acp.engine.encode import SessionWriter
 from polylect.dialects.acp.frames.agent import CreateElicitation, PermissionOption, RequestPermission
 from polylect.dialects.acp.frames.own_meta import own_meta, read_own
+from polylect.dialects.choices import decides
 from polylect.vocab.commands import Answer, Command
 from polylect.vocab.content import Option, Rule
 from polylect.vocab.events import Ask
@@ -87,7 +88,7 @@ class PendingAsks:
 
 def _options(ask: Ask) -> tuple[Option, ...]:
     """The choices: those of the ask if they are of this wire, else ours. There is always a plain yes and a plain no."""
-    if ask.options and all(option.kind.startswith(("allow_", "reject_")) for option in ask.options):
+    if decides(ask.options):
         return ask.options
     rule, what = _rule(ask)
     once = Option("allow_once", "Allow", kind="allow_once"), Option("reject_once", "Reject", kind="reject_once")

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import UNSET
 
-from polylect.dialects.choices import chosen
+from polylect.dialects.choices import chosen, decides
 from polylect.dialects.omp.frames.commands import ExtensionUIResponse, QuestionAnswer
 from polylect.dialects.omp.frames.events import ExtensionUIRequest, Question
 from polylect.vocab.commands import Answer
@@ -24,7 +24,8 @@ PERMISSION = (
 
 
 def options_of(ask: Ask) -> tuple[Option, ...]:
-    return ask.options or (PERMISSION if ask.kind == "permission" else ())
+    """The options that are shown. A question about a call always has a plain yes and a plain no (A1)."""
+    return ask.options if ask.kind != "permission" or decides(ask.options) else PERMISSION
 
 
 def dialog(ask: Ask, id: str, *, questions: bool = False) -> ExtensionUIRequest | None:

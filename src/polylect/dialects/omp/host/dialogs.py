@@ -228,7 +228,8 @@ def _question(row: Fields, ask: str, timeout: int) -> e.Ask:
 
 
 def _option_kind(label: str) -> str:
-    return next((kind for word, kind in _KINDS if word in label.lower()), "")
+    head = label.replace("(", ":").partition(":")[0].lower()  # behind it may be a command, with any words
+    return next((kind for word, kind in _KINDS if word in head), "")
 
 
 def _confirm(frame: Fields) -> e.Ask:

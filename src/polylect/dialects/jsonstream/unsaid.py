@@ -1,6 +1,7 @@
-"""What this wire cannot say. Written by `tests/dialects/everything.py`, never by hand."""
+"""What this wire cannot say, and what its host derives. Written by tests/dialects/everything.py."""
 
-_IN_ANY_VERSION = (
+# fmt: off
+_UNSAID_IN_ANY = (
     "Ready.version",
     "Ready.model",
     "Ready.abilities.images",
@@ -101,9 +102,9 @@ _IN_ANY_VERSION = (
     "UnknownCommand",
     "MalformedCommand",
 )
-UNSAID = {
+UNSAID: dict[str, tuple[str, ...]] = {
     "0.2.0": (
-        *_IN_ANY_VERSION,
+        *_UNSAID_IN_ANY,
         "ToolOutput.replace",
         "AgentStarted of an agent.task",
         "ReplyEnded of an agent.usage.input",
@@ -126,7 +127,7 @@ UNSAID = {
         "ExtensionEvent.turn",
     ),
     "0.1.0": (
-        *_IN_ANY_VERSION,
+        *_UNSAID_IN_ANY,
         "Ready.mode",
         "Ready.abilities.effort_levels",
         "Ready.abilities.modes",
@@ -153,3 +154,16 @@ UNSAID = {
         "ChangeServer",
     ),
 }
+"""`Event` or `Command` that never arrives, `Event.field` that does not, `Event.field=value` of some."""
+_MADE_IN_ANY = (
+    "StepStarted",
+    "BlockEnded",
+    "ReplyEnded",
+    "StepEnded",
+    "Settled",
+)
+MADE: dict[str, tuple[str, ...]] = {
+    "0.2.0": _MADE_IN_ANY,
+    "0.1.0": _MADE_IN_ANY,
+}
+"""Events that have no frame, and that the host's end derives from others."""

@@ -1,6 +1,7 @@
-"""What this wire cannot say. Written by `tests/dialects/everything.py`, never by hand."""
+"""What this wire cannot say, and what its host derives. Written by tests/dialects/everything.py."""
 
-_IN_ANY_VERSION = (
+# fmt: off
+_UNSAID_IN_ANY = (
     "Ready.version",
     "Ready.model",
     "Ready.mode",
@@ -104,6 +105,13 @@ _IN_ANY_VERSION = (
     "Prompt.max_cost",
     "Prompt.max_tokens",
     "Steer",
+    "Answer.always.kind",
+    "Answer.always.value",
+    "Answer.verdict=deny",
+    "Answer.reason",
+    "Answer.interrupt",
+    "Answer.args",
+    "Answer.value",
     "Answer.verdict=cancelled",
     "Cancel.what",
     "Cancel.target",
@@ -111,7 +119,19 @@ _IN_ANY_VERSION = (
     "UnknownCommand",
     "MalformedCommand",
 )
-UNSAID = {
-    "2.1.325": _IN_ANY_VERSION,
-    "2.1.197": _IN_ANY_VERSION,
+UNSAID: dict[str, tuple[str, ...]] = {
+    "2.1.325": _UNSAID_IN_ANY,
+    "2.1.197": _UNSAID_IN_ANY,
 }
+"""`Event` or `Command` that never arrives, `Event.field` that does not, `Event.field=value` of some."""
+_MADE_IN_ANY = (
+    "RetryEnded",
+    "ToolStarted",
+    "StepEnded",
+    "Settled",
+)
+MADE: dict[str, tuple[str, ...]] = {
+    "2.1.325": _MADE_IN_ANY,
+    "2.1.197": _MADE_IN_ANY,
+}
+"""Events that have no frame, and that the host's end derives from others."""

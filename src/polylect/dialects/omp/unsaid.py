@@ -1,6 +1,7 @@
-"""What this wire cannot say. Written by `tests/dialects/everything.py`, never by hand."""
+"""What this wire cannot say, and what its host derives. Written by tests/dialects/everything.py."""
 
-_IN_ANY_VERSION = (
+# fmt: off
+_UNSAID_IN_ANY = (
     "Ready.version",
     "Ready.model",
     "Ready.mode",
@@ -82,7 +83,9 @@ _IN_ANY_VERSION = (
     "Prompt.turn=t1d",
     "Prompt.max_cost",
     "Prompt.max_tokens",
-    "Steer",
+    "Steer.text=faster",
+    "Steer.attachments",
+    "Steer.when",
     "Answer.always.kind",
     "Answer.always.value",
     "Answer.interrupt",
@@ -92,9 +95,9 @@ _IN_ANY_VERSION = (
     "UnknownCommand",
     "MalformedCommand",
 )
-UNSAID = {
+UNSAID: dict[str, tuple[str, ...]] = {
     "13": (
-        *_IN_ANY_VERSION,
+        *_UNSAID_IN_ANY,
         "SettingChanged",
         "QueueChanged",
         "Ask.multiple",
@@ -103,12 +106,12 @@ UNSAID = {
         "ChangeSteer",
     ),
     "18": (
-        *_IN_ANY_VERSION,
+        *_UNSAID_IN_ANY,
         "QueueChanged.prompts",
         "Notice.session",
     ),
     "pi": (
-        *_IN_ANY_VERSION,
+        *_UNSAID_IN_ANY,
         "SettingChanged",
         "QueueChanged.prompts",
         "Ask.multiple",
@@ -117,3 +120,11 @@ UNSAID = {
         "ChangeSteer",
     ),
 }
+"""`Event` or `Command` that never arrives, `Event.field` that does not, `Event.field=value` of some."""
+_MADE_IN_ANY = ()
+MADE: dict[str, tuple[str, ...]] = {
+    "13": _MADE_IN_ANY,
+    "18": _MADE_IN_ANY,
+    "pi": _MADE_IN_ANY,
+}
+"""Events that have no frame, and that the host's end derives from others."""

@@ -1,6 +1,7 @@
-"""What this wire cannot say. Written by `tests/dialects/everything.py`, never by hand."""
+"""What this wire cannot say, and what its host derives. Written by tests/dialects/everything.py."""
 
-_IN_ANY_VERSION = (
+# fmt: off
+_UNSAID_IN_ANY = (
     "Ready.version",
     "Ready.model",
     "Ready.mode",
@@ -104,10 +105,23 @@ _IN_ANY_VERSION = (
     "UnknownCommand",
     "MalformedCommand",
 )
-UNSAID = {
-    "1": _IN_ANY_VERSION,
+UNSAID: dict[str, tuple[str, ...]] = {
+    "1": _UNSAID_IN_ANY,
     "2": (
-        *_IN_ANY_VERSION,
+        *_UNSAID_IN_ANY,
         "Configure.settings={'name': 'A talk'}",
     ),
 }
+"""`Event` or `Command` that never arrives, `Event.field` that does not, `Event.field=value` of some."""
+_MADE_IN_ANY = (
+    "StepStarted",
+    "BlockEnded",
+    "ReplyEnded",
+    "StepEnded",
+    "Settled",
+)
+MADE: dict[str, tuple[str, ...]] = {
+    "1": _MADE_IN_ANY,
+    "2": _MADE_IN_ANY,
+}
+"""Events that have no frame, and that the host's end derives from others."""
