@@ -106,9 +106,15 @@ class ServerLog:
             if self._invalid_lines
             else "",
         ]
-        if lines := [line for line in self._tail.decode(errors="replace").splitlines() if line.strip()]:
+        if lines := self.error_lines(1):
             details.append(f"its last words on stderr: {lines[-1].strip()}")
         return self.redact("; ".join(filter(None, details)))
+
+    def error_lines(self, most: int = 10) -> tuple[str, ...]:
+        """The last lines of standard error, without secrets."""
+        lines = self._tail.decode(errors="replace").splitlines()
+        whole = lines[1:] if len(self._tail) == _TAIL and len(lines) > 1 else lines  # the first may be half a secret
+        return tuple(self.redact(line.rstrip()) for line in [line for line in whole if line.strip()][-most:])
 
     def redact(self, text: str, most: int = _LINE) -> str:
         """One printable line without secrets."""

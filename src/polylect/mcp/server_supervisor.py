@@ -59,10 +59,12 @@ class ServerSupervisor:
         self.prompts_listed = asyncio.Event()
         """Set when its prompts are known, or cannot be: they are listed only after its tools."""
         self.resources: tuple[Resource, ...] = ()
+        self.resources_listed = asyncio.Event()
         self._setup = setup
         self._on_change = on_change
         self._log = ServerLog(server)
-        self._version = ""
+        self._version = self._revision = ""
+        self._capabilities: tuple[str, ...] = ()
         self._connection: Connection | None = None
         self._start_finished = asyncio.Event()
         self._active_calls: list[_ActiveCall] = []
@@ -75,14 +77,15 @@ class ServerSupervisor:
 
     def status(self, tools: tuple[str, ...]) -> ServerStatus:
         transport = self.server.transport
-        facts = (self.reason, self._version, tools, self.prompts, self.resources)
-        return ServerStatus(self.server.name, transport, self.condition, *facts)
+        lists = (tools, self.prompts, self.resources)
+        facts = (self._revision, self._capabilities, self._log.error_lines())
+        return ServerStatus(self.server.name, transport, self.condition, self.reason, self._version, *lists, *facts)
 
     async def stop(self) -> None:
         """Return once the server has ended. A caller may stop waiting: custody ends the process in any case."""
         self._connection, self.reason = None, "the server was removed"
         self._start_finished.set()
-        self.prompts_listed.set()
+        self._no_more_lists()
         self._work.cancel()
         await asyncio.wait((self._work,))
 
@@ -122,7 +125,9 @@ class ServerSupervisor:
 
     async def _on_ready(self) -> None:
         assert self._connection
-        self._version = self._connection.version
+        self._version, self._revision = self._connection.version, self._connection.protocol
+        offers = self._connection.capabilities
+        self._capabilities = tuple(name for name in offers.__struct_fields__ if getattr(offers, name) is not None)
         self.condition = "ready"
         self._start_finished.set()
         await self._on_change(self)
@@ -136,8 +141,12 @@ class ServerSupervisor:
         if had_prompts:
             self._setup.on_commands()
         self._start_finished.set()
-        self.prompts_listed.set()
+        self._no_more_lists()
         await self._on_change(self)
+
+    def _no_more_lists(self) -> None:
+        self.prompts_listed.set()
+        self.resources_listed.set()
 
     def _with_details(self, fault: str) -> str:
         summary = self._log.summary()
@@ -172,6 +181,8 @@ class ServerSupervisor:
                 self._log.log(logging.WARNING, f"cannot list its {what}: {str(error) or type(error).__name__}")
         if what == "prompts":
             self.prompts_listed.set()
+        elif what == "resources":
+            self.resources_listed.set()
 
     async def _reload_tools(self, connection: Connection) -> None:
         listed = await connection.tools()

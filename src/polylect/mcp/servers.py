@@ -151,6 +151,12 @@ class Servers:
             if command.startswith(long_name(name, "")):
                 await supervisor.prompts_listed.wait()
 
+    async def wait_for_lists(self, name: str) -> None:
+        """Return when the prompts and resources of this server are known, or cannot be."""
+        if supervisor := self._supervisors.get(name):
+            await supervisor.prompts_listed.wait()
+            await supervisor.resources_listed.wait()
+
     async def expand(self, command: str, words: Sequence[str]) -> tuple[Block, ...]:
         """The content of a prompt. `words` fill its arguments in order. Raises LookupError or ServerFault."""
         for name, supervisor in self._supervisors.items():

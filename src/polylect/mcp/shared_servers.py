@@ -166,6 +166,10 @@ class SharedServer:
     def prompts_listed(self) -> asyncio.Event:
         return self._supervisor.prompts_listed
 
+    @property
+    def resources_listed(self) -> asyncio.Event:
+        return self._supervisor.resources_listed
+
     def status(self, tools: tuple[str, ...]) -> ServerStatus:
         return self._supervisor.status(tools)
 

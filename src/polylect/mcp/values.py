@@ -83,3 +83,9 @@ class ServerStatus(Struct, frozen=True):
     tools: tuple[str, ...] = ()
     prompts: tuple[PromptCommand, ...] = ()
     resources: tuple[Resource, ...] = ()
+    revision: str = ""
+    """The revision of the protocol that both ends speak, as 2025-11-25."""
+    capabilities: tuple[str, ...] = ()
+    """What the server says that it offers, as `tools` and `logging`."""
+    error_output: tuple[str, ...] = ()
+    """The last lines that it wrote to standard error."""

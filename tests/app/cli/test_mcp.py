@@ -100,6 +100,7 @@ def test_a_test_shows_what_a_server_offers(place: Place) -> None:
     shown = read_json(done)
     assert (done.code, shown["state"], shown["server"], shown["prompts"]) == (0, "ready", "plain 1", ["greet"])
     assert [tool["name"] for tool in shown["tools"]] == ["echo"]
+    assert (shown["revision"], shown["capabilities"]) == ("2025-11-25", ["tools", "prompts"])
     text = place.run("mcp", "test", "greets").out.decode()
     assert text.startswith("greets: ready after ")
     assert "  prompts     greet\n" in text
@@ -121,7 +122,15 @@ def test_a_test_that_fails_says_why_and_what_to_do(place: Place, toml: str, reas
     shown = read_json(done)
     assert done.code == 1
     assert (reason in shown["reason"], advice in shown["advice"]) == (True, True), shown
-    assert advice in place.run("mcp", "test", "bad").out.decode()
+    text = place.run("mcp", "test", "bad").out.decode()
+    assert advice in text
+    assert ("wrote to stderr at last:\n    Traceback ...\n    KeyError: 'no database'\n" in text) == ("Dies" in toml)
+
+
+def test_resources_are_shown_once_they_are_listed(place: Place) -> None:
+    place.configure(server("lists", "Lists", "3"))
+    shown = read_json(place.run("mcp", "test", "lists", "--json"))
+    assert (shown["prompts"], shown["resources"]) == (["p0", "p1", "p2"], ["a:0", "a:1", "a:2"])
 
 
 def test_tools_are_listed_with_their_tokens(place: Place) -> None:

@@ -7,6 +7,7 @@ are not printed at all, because they may hold keys.
 
 import asyncio
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -105,6 +106,7 @@ def main(words: list[str]) -> int:
     if not words or command in ("--help", "-h") or {"--help", "-h"} & set(_before_dashes(words)):
         print(USAGE)
         return 0 if words else 2
+    logging.disable()  # what matters is in the reports
     try:
         if command not in _FLAGS:
             raise UsageError(f"there is no {_PROGRAM} {command}; {hint(command, _FLAGS, 'see below')}")
@@ -251,6 +253,9 @@ def _test(options: Options, rest: list[str]) -> int:
 def _details(report: ServerReport) -> dict[str, Any]:
     status = report.status
     return {
+        "revision": status.revision,
+        "capabilities": status.capabilities,
+        "stderr": status.error_output,
         "tools": [{"name": tool.listed.name, "tokens": tool.tokens} for tool in report.tools],
         "prompts": [prompt.name for prompt in status.prompts],
         "resources": [resource.uri for resource in status.resources],
@@ -268,8 +273,10 @@ def _show(report: ServerReport, advice: str) -> None:
     status = report.status
     print_line(f"{status.name}: {_STATES[status.status]} after {report.seconds:.2f} s")
     details = _details(report)
-    rows = [("transport", status.transport), ("server", status.version), ("reason", status.reason)]
+    rows = [("transport", status.transport), ("revision", status.revision), ("server", status.version)]
+    rows += [("reason", status.reason)]
     if status.status == "ready":
+        rows += [("offers", ", ".join(status.capabilities) or "nothing")]
         rows += [("tools", f"{len(report.tools)}, {report.tokens} tokens of every request")]
         rows += [(kind, ", ".join(details[kind]) or "none") for kind in ("prompts", "resources")]
     rows += [("what to do", advice)]
@@ -278,6 +285,10 @@ def _show(report: ServerReport, advice: str) -> None:
             print_line(f"  {label:<11} {text}")
     for tool in report.tools:
         print_line(f"    {tool.listed.name}")
+    if advice and status.error_output:
+        print_line("  what it wrote to stderr at last:")
+        for line in status.error_output:
+            print_line(f"    {line}")
 
 
 # tools
@@ -427,7 +438,7 @@ def _add(options: Options, rest: list[str]) -> int:
         raise WrongWord(fault)
     [server] = servers_from({name: settings}, env)
     add_server(path, name, settings)
-    print_line(f"{name} is in {path} now. Try it: polylect mcp test {name}")
+    print_line(f"{name} is in {_short_path(path)} now. Try it: polylect mcp test {name}")
     secret = any(value and "${" not in value for value in (*server.headers.values(), *_texts(options, "env")))
     if secret and os.stat(path).st_mode & 0o077:
         print_error(
@@ -471,7 +482,7 @@ def _remove(options: Options, rest: list[str]) -> int:
     [name] = _words(rest, 1, 1)
     path = config.user_file(dict(os.environ))
     remove_server(path, name)
-    print_line(f"{name} is no longer in {path}.")
+    print_line(f"{name} is no longer in {_short_path(path)}.")
     return 0
 
 

@@ -18,7 +18,6 @@ from polylect.app.serving.open_provider import keys
 from polylect.app.startup import config, secrets
 from polylect.app.startup.start import gather_settings
 from polylect.mcp.auth.token_store import StoreKind
-from polylect.mcp.names import long_name
 from polylect.mcp.server_config import ServerConfigError, servers_from
 from polylect.mcp.servers import Servers
 from polylect.mcp.tool import ServerTool
@@ -184,7 +183,7 @@ class Probe:
     async def complete(self, report: ServerReport) -> ServerReport:
         """The same report with prompts and resources, which a server lists only after its tools."""
         name = report.configured.name
-        await self.servers.wait_for_prompts(long_name(name, ""))
+        await self.servers.wait_for_lists(name)
         status = next((status for status in self.servers.status() if status.name == name), report.status)
         return replace(report, status=status)
 
