@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
+_INFO = {"name": "far", "version": "1"}
 
 
 @dataclass
@@ -67,7 +67,12 @@ class OAuthDouble:
         message = await request.json()
         if "id" not in message:
             return Response(status_code=202)
-        return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "result": {"token": token}})
+        results: dict[str, dict[str, Any]] = {
+            "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": _INFO},
+            "tools/list": {"tools": [{"name": "hello", "inputSchema": {"type": "object"}}]},
+        }
+        result = results.get(message["method"], {"token": token})
+        return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "result": result})
 
     async def resource(self, request: Request) -> Response:
         return JSONResponse({"resource": self.mcp, "authorization_servers": [f"{self.url}/as"]})
