@@ -77,6 +77,51 @@ def test_what_runs_when_an_engine_is_told_to_stop_ends_with_it(
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="processes are found under /proc")
+def test_what_an_engine_that_is_killed_has_left_is_ended_p1(tmp_path: Path) -> None:
+    """claude 2.1.197 and pi 1.5 run commands in sessions of their own, which are below nobody once they are dead."""
+    mark = tmp_path / "pid"
+    code = (
+        "import os, signal, subprocess, sys\n"
+        f"print('{READY}', flush=True)\nsys.stdin.readline()\n"
+        "away = subprocess.Popen(['sleep', '60'], start_new_session=True)\n"
+        f"open({str(mark)!r}, 'w').write(str(away.pid))\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+
+    async def talk() -> None:
+        async with child(code, tmp_path) as agent:
+            with pytest.raises(EngineDied):
+                await agent.ask("hello")
+            await asyncio.to_thread(eventually, lambda: _gone(int(mark.read_text())))
+
+    asyncio.run(asyncio.wait_for(talk(), PATIENCE))
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="processes are found under /proc")
+def test_what_an_engine_leaves_that_ends_with_its_input_is_ended_when_its_host_is_killed_p1(tmp_path: Path) -> None:
+    engine, command = tmp_path / "engine", tmp_path / "pid"
+    engine.write_text(f"#!/bin/sh\nsetsid sleep 600 &\necho $! > '{command}'\necho '{READY}'\nread line\n")
+    engine.chmod(0o755)
+    host = (
+        "import asyncio\nfrom polylect.host import connect\n"
+        "async def main():\n"
+        f"    async with connect([{str(engine)!r}], dialect='jsonstream') as agent:\n"
+        "        print(agent.pid, flush=True)\n"
+        "        await asyncio.Event().wait()\n"
+        "asyncio.run(main())\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", host], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        pids = [int(process.stdout.readline()), int(command.read_text())]
+        process.kill()
+    try:
+        eventually(lambda: all(map(_gone, pids)))
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pids[1], signal.SIGKILL)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="processes are found under /proc")
 @pytest.mark.parametrize("in_thread", [False, True])
 def test_an_engine_is_terminated_with_its_family_when_its_host_is_killed_p1(in_thread: bool, tmp_path: Path) -> None:
     """As claude, aionrs and wayland-core do, this engine goes on with a turn though its input has ended. As aionrs

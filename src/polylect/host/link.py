@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 
 from polylect.dialects.base import Dialect, Env, HostSide, Successor
 from polylect.host.errors import EngineDied, NoSuchSession, NotConfigured, SessionInUse
-from polylect.host.process import EngineProcess, Spawn, spawn
+from polylect.host.process import EngineProcess, Spawn, marked, spawn
 from polylect.host.supervision.start_errors import StartErrors
 from polylect.host.supported_commands import supports
 from polylect.system.clock_and_ids import new_id, now_ms
@@ -155,13 +155,14 @@ class ProcessLink:
         return self._process.pid if self._process else 0
 
     async def open(self, on_event: OnEvent, on_gone: OnGone) -> None:
+        mark = new_id()
         try:
-            child = self._spawn(self._argv, self._cwd, self._env)
+            child = self._spawn(self._argv, self._cwd, marked(self._env, mark))
         except OSError as error:
             hint = f"; to install it: {self._install}" if self._install and error.filename == self._argv[0] else ""
             raise EngineDied(f"{self._name} cannot be started: {error.strerror}: {error.filename}{hint}") from None
         watched = self._spawn is spawn and self._argv[0] != sys.executable  # our own engine notices our death itself
-        self._process = await EngineProcess.around(child, watched=watched)
+        self._process = await EngineProcess.around(child, mark, watched=watched)
         self._text, self._ready, self._start_failure = 0, False, ""
         self._codec, self._on_event = self._make(), on_event
         for event in self._codec.start():

@@ -1,8 +1,10 @@
 """An engine as a child process: its three pipes, the end of its stderr, and how it is ended.
 
 `ProcessLink` (`host/link.py`) starts it by `spawn`, or by a function of the caller's. `close` ends the process and
-everything below it in bounded time: end of input, then SIGTERM, then SIGKILL. If this process is killed, a `Watcher`
-does so. stderr is always read, so that an engine which writes much there never blocks; only its last 4 kB are kept.
+everything that it has started in bounded time: end of input, then SIGTERM, then SIGKILL. If this process is killed, a
+`Watcher` does so. An engine that dies by itself leaves commands behind that are below nobody: all of them are found by
+a mark in their environment, which they have inherited. stderr is always read, so that an engine which writes much there
+never blocks; only its last 4 kB are kept.
 """
 
 import asyncio
@@ -19,6 +21,8 @@ from polylect.system.repository import project
 from polylect.system.search_paths import program_on
 from polylect.system.threads import run_in_thread
 
+MARK = "POLYLECT_ENGINE_MARKS"
+"""The variable with the marks of the engine and of those that it runs below, if its host is itself such a command."""
 _LAST_WORDS = 4096
 _LAST_BREATH = 0.5
 _GRACE = 2.0
@@ -66,13 +70,25 @@ def located(program: str, env: Mapping[str, str]) -> str:
     return path
 
 
+def marked(env: Mapping[str, str], mark: str) -> dict[str, str]:
+    """Returns an environment by which an engine, and all that it starts, can be recognised."""
+    return {**env, MARK: ":".join(filter(None, (env.get(MARK), mark)))}
+
+
 class EngineProcess:
     """Made by `around`. A flood on stderr is read and forgotten but for its end."""
 
     def __init__(
-        self, child: Child, stdin: "_Writing", stdout: "_Reading", stderr: "_Reading", watcher: Watcher | None
+        self,
+        child: Child,
+        stdin: "_Writing",
+        stdout: "_Reading",
+        stderr: "_Reading",
+        mark: str,
+        watcher: Watcher | None,
     ) -> None:
         self._child, self._stdin, self._stdout, self._stderr = child, stdin, stdout, stderr
+        self._mark = mark.encode()
         self._watcher = watcher
         self._words = bytearray()
         self._bytes_read = 0
@@ -85,8 +101,11 @@ class EngineProcess:
         self._watching = asyncio.create_task(self._watch())
 
     @classmethod
-    async def around(cls, child: Child, *, watched: bool = False) -> "EngineProcess":
-        """With `watched` it is ended also if this process is killed."""
+    async def around(cls, child: Child, mark: str, *, watched: bool = False) -> "EngineProcess":
+        """Takes over an engine that was started in an environment with this `mark`.
+
+        With `watched` it is ended also if this process is killed.
+        """
         stdin, stdout, stderr = _Writing(child.stdin), _Reading(child.stdout), _Reading(child.stderr)
         try:
             for pipe in (stdin, stdout, stderr):
@@ -97,7 +116,7 @@ class EngineProcess:
             for pipe in (stdin, stdout, stderr):
                 pipe.close()
             raise
-        return cls(child, stdin, stdout, stderr, _watcher(child.pid) if watched else None)
+        return cls(child, stdin, stdout, stderr, mark, _watcher(child.pid, mark) if watched else None)
 
     @property
     def pid(self) -> int:
@@ -174,11 +193,15 @@ class EngineProcess:
         self._kill()
 
     def _kill(self) -> None:
-        """What there still is of it: its process group, its sessions, and what was seen below it."""
+        """What there still is of it: its process group, its sessions, what was seen below it and what has its mark."""
         self._signal(signal.SIGKILL)
         processes = _processes()
         seen = [pid for pid, started in self._family.items() if pid in processes and processes[pid].started == started]
-        left = [pid for pid, process in processes.items() if process.session in self._sessions]
+        left = [
+            pid
+            for pid, process in processes.items()
+            if process.session in self._sessions or self._mark in _environment(pid)
+        ]
         for pid in {*seen, *left, *_below([*seen, *left], processes)}:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -188,13 +211,14 @@ class EngineProcess:
             os.killpg(self._child.pid, number)
 
     async def _watch(self) -> None:
-        """An engine that is gone says no more, whoever else still holds its stdout open."""
+        """An engine that is gone says no more, whoever else still holds its stdout open. What it has left is ended."""
         await asyncio.wait([self._exiting])
         bytes_before = -1
         while bytes_before != self._bytes_read:
             bytes_before = self._bytes_read
             await asyncio.sleep(_LAST_BREATH)
         self._stdout.close()
+        self._kill()
 
     async def _listen(self) -> None:
         while data := await self._stderr.read(1 << 16):
@@ -202,9 +226,9 @@ class EngineProcess:
             del self._words[:-_LAST_WORDS]
 
 
-def _watcher(pid: int) -> Watcher | None:
+def _watcher(pid: int, mark: str) -> Watcher | None:
     try:
-        return Watcher(pid)
+        return Watcher(pid, mark)
     except OSError:  # there is no shell here
         return None
 
@@ -282,6 +306,13 @@ def _processes() -> dict[int, _Process]:
                 fields = file.read().rpartition(b")")[2].split()
             processes[pid] = _Process(int(fields[1]), int(fields[3]), int(fields[19]))
     return processes
+
+
+def _environment(pid: int) -> bytes:
+    """The variables that a process was started with; nothing for one of another user."""
+    with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
+        return file.read()
+    return b""
 
 
 def _below(pids: Sequence[int], processes: Mapping[int, _Process]) -> list[int]:
