@@ -1,4 +1,4 @@
-"""What MCP servers cost: time until their tools are there, memory, calls, a hundred servers, and a list of 50 000 tools.
+"""What MCP servers cost: time until their tools are there, memory, calls, a hundred servers, a list of 50 000 tools.
 
     python -m bench.mcp [--rounds 5]
 
@@ -214,7 +214,7 @@ def calls(home: str) -> tuple[float, float]:
     async def time_calls(connection: Connection) -> tuple[float, float]:
         began, used = time.monotonic(), time.process_time()
         for _ in range(CALLS):
-            await connection.call("echo", {"a": 1}, str)
+            await connection.call("echo", {"a": 1}, lambda text: None)
         return (time.monotonic() - began) / CALLS, (time.process_time() - used) / CALLS
 
     return asyncio.run(work())

@@ -152,6 +152,22 @@ def test_nothing_but_a_handful_is_imported_before_ready(tmp_path: Path, face: st
     assert not new, f"imported before `ready` and not on the list: {sorted(new)}"
 
 
+def test_a_server_in_the_settings_costs_two_modules_before_ready(tmp_path: Path) -> None:
+    folder = tmp_path / ".config" / "polylect"
+    folder.mkdir(parents=True)
+
+    def imported(settings: str) -> set[str]:
+        (folder / "config.toml").write_text(settings)
+        argv = [sys.executable, "-c", _SPY, "--json-stream", "--provider", "scripted"]
+        done = subprocess.run(
+            argv, capture_output=True, env=environment(tmp_path), cwd=tmp_path, timeout=PATIENCE, check=True
+        )
+        return set(json.loads(done.stderr))
+
+    server = imported("[mcp.servers.one]\ncommand = 'true'\nargs = ['--port']\n")
+    assert server - imported("[mcp]\nwait = 1\n") == {"polylect.mcp", "polylect.mcp.server_config"}
+
+
 @pytest.mark.parametrize("face", FACES)
 def test_a_first_request_is_answered_without_what_only_a_turn_needs(tmp_path: Path, face: str) -> None:
     flags, _, request, answer = FACES[face]

@@ -10,10 +10,10 @@ request or, from 2026-07-28 on, inside an `input_required` result. Called by `Se
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -65,6 +65,7 @@ _NO_HANDSHAKE = (
 )
 """With one of these errors to `initialize`, a server may know only the revision that has no handshake."""
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO, "warning": logging.WARNING}
+_UNQUOTED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~/")
 _Progress = Callable[[frames.ProgressNotificationParams], None]
 
 
@@ -493,7 +494,7 @@ class _Responder:
             case frames.CreateMessageRequestParams():
                 raise RequestRefused(Error(jsonrpc.METHOD_NOT_FOUND, "Sampling is not offered"))
             case _:
-                root = frames.Root(uri=Path(self._setup.workspace).as_uri(), name="workspace")
+                root = frames.Root(uri=_file_uri(self._setup.workspace), name="workspace")
                 return frames.ListRootsResult(roots=[root])
 
     async def input_responses(self, requests: dict[str, Raw]) -> dict[str, object]:
@@ -568,3 +569,8 @@ def _needs_task(tool: frames.Tool) -> bool:
 def _listed(tool: frames.Tool) -> ListedTool:
     output_schema = bytes(tool.output_schema)
     return ListedTool(tool.name, tool.description or "", bytes(tool.input_schema), output_schema)
+
+
+def _file_uri(path: str) -> str:
+    """The address of a file, as `Path.as_uri` makes it; that one needs 3 ms of imports."""
+    return "file://" + "".join(chr(byte) if byte in _UNQUOTED else f"%{byte:02X}" for byte in os.fsencode(path))

@@ -7,8 +7,8 @@ vendors accept. Called by `mcp/servers.py`.
 """
 
 import re
+from binascii import crc32
 from collections.abc import Container, Iterable
-from zlib import crc32
 
 from polylect.vocab.tool_names import is_reserved
 

@@ -5,17 +5,22 @@
     args = ["docs-server"]          becomes  Server("docs", "stdio", "npx", ("docs-server",), {"KEY": "..."})
     env = { KEY = "${DOCS_KEY}" }
 
-Every mistake raises ServerConfigError, whose text names the setting and what to change. Called by `app` at the start.
+Every mistake raises ServerConfigError, whose text names the setting and what to change. Called by `app` at the start:
+before `ready` only `check_servers`, which imports nothing, because every start with a server waits for it.
 """
 
+from __future__ import annotations
+
 import os
-import re
-from collections.abc import Mapping
-from typing import Any, Literal
 
-from polylect.vocab.content import Server
+TYPE_CHECKING = False  # typing itself would cost 5 ms
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
 
-_TRANSPORTS: dict[str, Literal["stdio", "sse", "http", "host"]] = {
+    from polylect.vocab.content import Server
+
+_TRANSPORTS = {
     "stdio": "stdio",
     "sse": "sse",
     "http": "http",
@@ -44,7 +49,7 @@ _OAUTH = ("client_id", "client_secret", "scope", "callback_port")
 """Settings of `oauth`, for servers at which a client has to be registered by hand."""
 WORKSPACE, PRIVATE = "workspace", "private"
 """Values of `cwd` that are no paths: the workspace, or an empty folder of our own."""
-_VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+_VARIABLE = r"\$\{(\w+)(?::-([^}]*))?\}"
 
 
 class ServerConfigError(ValueError):
@@ -54,10 +59,19 @@ class ServerConfigError(ValueError):
 def servers_from(table: Mapping[str, Any], env: Mapping[str, str] | None = None) -> list[Server]:
     """The servers of a table from name to settings. `${NAME}` in a value is replaced from `env`, so that keys need not
     be written into a file; `${NAME:-text}` is the text where there is none. Raises ServerConfigError."""
-    return [_server(name, settings, env or {}) for name, settings in table.items()]
+    from polylect.vocab.content import Server  # 20 ms
+
+    return [Server(**_fields(name, settings, env or {})) for name, settings in table.items()]
 
 
-def _server(name: str, settings: Any, env: Mapping[str, str]) -> Server:
+def check_servers(table: Mapping[str, Any], env: Mapping[str, str]) -> None:
+    """Raises ServerConfigError if `servers_from` would."""
+    for name, settings in table.items():
+        _fields(name, settings, env)
+
+
+def _fields(name: str, settings: Any, env: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of a `Server`."""
     place = f"mcp.servers.{name}"
     if not name.strip():
         raise ServerConfigError("mcp.servers: a server needs a name")
@@ -69,7 +83,7 @@ def _server(name: str, settings: Any, env: Mapping[str, str]) -> Server:
         raise ServerConfigError(f"{place}.transport: there is no {word!r}; choose stdio, sse or streamable-http")
     transport = _TRANSPORTS[word]
     if transport == "host":
-        return Server(name, transport)
+        return {"name": name, "transport": transport}
     if not any(settings.get(key) for key in ("transport", "type", "command", "url")):
         raise ServerConfigError(f"{place} needs a command or a url")
     needed = "command" if transport == "stdio" else "url"
@@ -83,16 +97,16 @@ def _server(name: str, settings: Any, env: Mapping[str, str]) -> Server:
     cwd = filled.get("cwd", WORKSPACE)
     if cwd not in (WORKSPACE, PRIVATE) and not os.path.isabs(cwd):
         raise ServerConfigError(f'{place}.cwd is an absolute path, "{WORKSPACE}" or "{PRIVATE}", not {cwd!r}')
-    return Server(
-        name,
-        transport,
-        filled.get("command", ""),
-        tuple(filled.get("args", ())),
-        filled.get("env", {}),
-        filled.get("url", ""),
-        filled.get("headers", {}),
-        {key: filled[key] for key in _EXTRAS if key in filled},
-    )
+    return {
+        "name": name,
+        "transport": transport,
+        "command": filled.get("command", ""),
+        "args": tuple(filled.get("args", ())),
+        "env": filled.get("env", {}),
+        "url": filled.get("url", ""),
+        "headers": filled.get("headers", {}),
+        "extras": {key: filled[key] for key in _EXTRAS if key in filled},
+    }
 
 
 def _check(place: str, settings: dict[str, Any]) -> None:
@@ -113,8 +127,10 @@ def _with_variables(place: str, value: Any, env: Mapping[str, str]) -> Any:
             return {key: _with_variables(f"{place}.{key}", item, env) for key, item in value.items()}
         case list():
             return [_with_variables(place, item, env) for item in value]
-        case str():
-            return _VARIABLE.sub(lambda match: _variable(place, match[1], match[2], env), value)
+        case str() if "${" in value:
+            import re
+
+            return re.sub(_VARIABLE, lambda match: _variable(place, match[1], match[2], env), value)
         case _:
             return value
 

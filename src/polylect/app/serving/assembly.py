@@ -165,7 +165,7 @@ class Assembly:
         """Adds the MCP servers of the settings. The host does not wait for them any more (L5)."""
         servers = self._start.values.get("mcp_servers")
         if isinstance(servers, dict) and servers:
-            from polylect.mcp.server_config import servers_from  # 20 ms, and only where there are servers
+            from polylect.mcp.server_config import servers_from  # only where there are servers
 
             for server in servers_from(servers, self._start.env):
                 engine.handle(AddServer(server))

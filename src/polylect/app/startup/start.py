@@ -372,10 +372,10 @@ def _fallbacks(settings: config.Values, env: dict[str, str], notes: list[str]) -
 def _check_servers(values: config.Values, env: dict[str, str]) -> None:
     servers = values.get("mcp_servers")
     if isinstance(servers, dict) and servers:
-        from polylect.mcp.server_config import ServerConfigError, servers_from  # 20 ms
+        from polylect.mcp.server_config import ServerConfigError, check_servers
 
         try:
-            servers_from(servers, env)
+            check_servers(servers, env)
         except ServerConfigError as error:
             raise CannotStart(str(error)) from None
 

@@ -37,10 +37,10 @@ def _without_unknown_keys(server: Values) -> Values:
 
 def _is_usable(name: str, server: Values, notes: list[str]) -> bool:
     """Whether the table describes a server. One that does not is named in `notes`, and the others are used."""
-    from polylect.mcp.server_config import ServerConfigError, servers_from  # 20 ms
+    from polylect.mcp.server_config import ServerConfigError, check_servers
 
     try:
-        servers_from({name: server}, {})
+        check_servers({name: server}, {})
     except ServerConfigError as error:
         notes.append(f"a connector of Wayland Desktop is left out: {error}")
         return False
