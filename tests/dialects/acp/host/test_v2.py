@@ -4,12 +4,15 @@ from base64 import b64encode
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from dialects.acp.host.talk import OPTIONS, Line, Talk, agent, shown, words
+from dialects.acp.host.talk import OPTIONS, Line, Talk, agent, shown, update, words
 from polylect.vocab import commands as c
 from polylect.vocab import events as e
 from polylect.vocab.answers import SessionCard
 from polylect.vocab.content import Failure, Image, PlanItem, Server, Text, Usage
+from thoroughness import up_to
 
 T: Line = {"turn": "t1"}
 SESSION: Line = {
@@ -259,6 +262,39 @@ def test_a_turn_that_the_agent_begins_is_a_turn_of_the_engine() -> None:
     assert ended(talk) == []
 
 
+def test_what_ended_before_our_prompt_was_a_message_does_not_end_it() -> None:
+    """docs/acp.md, requirement 61: the agent was at work of its own when the prompt came."""
+    talk = opened()
+    talk.prompt()
+    talk.update("state_update", state="running")
+    ended(talk)
+    talk.update("user_message", messageId="u1", content=[words("hi")])
+    assert talk.answer("session/prompt", {"messageId": "u1"}) == []
+    talk.update("state_update", state="running")
+    assert ended(talk)[0] == e.TurnEnded("end", **T)
+
+
+def test_an_unknown_state_begins_and_ends_nothing() -> None:
+    """docs/acp.md, requirement 61: a host would wait for its end for ever."""
+    talk = opened()
+    for state in ("unknown", "_busy", "", None, 7):
+        assert talk.update("state_update", state=state) == []
+    talk.prompt()
+    talk.answer("session/prompt", {"messageId": "u1"})
+    assert talk.update("state_update", state="unknown") == []
+    assert ended(talk)[0] == e.TurnEnded("end", **T)
+
+
+def test_a_turn_of_the_agents_own_may_fail() -> None:
+    """docs/acp.md, requirement 61."""
+    talk = opened()
+    [started] = talk.update("state_update", state="running")
+    failure = Failure("error", "it broke", "engine")
+    assert ended(talk, "error", error={"code": -32603, "message": "it broke"})[0] == e.TurnEnded(
+        "error", failure=failure, turn=started.turn
+    )
+
+
 def test_a_cancel_is_answered_by_the_state() -> None:
     """docs/acp.md, requirements 37 and 61."""
     talk, _ = running()
@@ -395,3 +431,67 @@ def test_plans_and_sub_agents_and_what_is_not_known() -> None:
     talk.update("_new_kind", x=1)
     assert isinstance(talk.events[-1], e.UnknownEvent)
     assert [type(event) for event in ended(talk)] == [e.TurnEnded, e.Settled]
+
+
+# Anything.
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 9) | st.sampled_from(["", "s-1", "c1", "x", "text", "idle", "aGk="]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["type", "text", "data", "a"]), inner),
+    max_leaves=6,
+)
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "state": st.sampled_from(["running", "idle", "idle", "requires_action", "x"]),
+    "stopReason": st.sampled_from(["end_turn", "error", "cancelled"]),
+    "messageId": st.sampled_from(["u1", "a1"]),
+    "toolCallId": st.sampled_from(["c1", "c2"]),
+    "terminalId": st.sampled_from(["x", "y"]),
+    "sessionId": st.sampled_from(["s-1", "kid"]),
+    "status": st.sampled_from(["pending", "in_progress", "completed", "cancelled"]),
+    "content": st.sampled_from([words("hi"), [words("hi")], shown("x"), [{"type": "terminal", "terminalId": "x"}]]),
+    "data": st.just("aGk="),
+    "output": st.just({"data": "aGk="}),
+    "exitStatus": st.just({"exitCode": 1}),
+    "error": st.just({"code": 1, "message": "x"}),
+    "configOptions": st.just([MODES]),
+    "_meta": st.just({"polylect": {"turn": {"id": "x", "state": "started"}}}),
+}
+KINDS = (
+    *("user_message", "user_message_chunk", "agent_message", "agent_message_chunk", "agent_thought", "state_update"),
+    *("tool_call_update", "tool_call_content_chunk", "terminal_update", "terminal_output_chunk", "subagent_update"),
+    *("config_option_update", "plan_update", "x"),
+)
+UPDATE = st.builds(
+    lambda kind, session, fields, odd: update(kind, session, **{**fields, **odd}),
+    st.sampled_from([*KINDS, *["state_update"] * 5]),
+    st.sampled_from(["s-1", "s-1", "s-1", "kid"]),
+    st.fixed_dictionaries({}, optional=FIELDS),
+    st.dictionaries(st.sampled_from(sorted(FIELDS)), JSON, max_size=1),
+)
+
+
+@given(lines=st.lists(UPDATE | st.sampled_from(["prompt", "answer", "refuse", "cancel"]), max_size=30))
+@settings(max_examples=up_to(200), deadline=None)
+def test_whatever_an_agent_says_the_events_are_in_order(lines: list[Any]) -> None:
+    """docs/acp.md, requirements 46, 61 and 62: `Talk` checks the grammar of every event."""
+    talk, number = opened(), 0
+    for line in lines:
+        prompts = [one["id"] for one in talk.sent if one.get("method") == "session/prompt"]
+        match line:
+            case "prompt":
+                number += 1
+                talk.prompt("hi", f"p{number}")
+            case "cancel":
+                talk.do(c.Cancel())
+            case "answer" | "refuse" if prompts:
+                error = {"error": {"code": -32800, "message": "no"}}
+                talk.hear({"id": prompts[-1], **({"result": {"messageId": "u1"}} if line == "answer" else error)})
+            case dict():
+                talk.hear(line)
+    talk.hear(update("session_info_update", _meta={"polylect": {"turn": {"id": "x", "state": "ended"}}}))
+    for _ in range(number + 1):
+        prompts = [one["id"] for one in talk.sent if one.get("method") == "session/prompt"]
+        talk.hear(*[{"id": id, "result": {"messageId": "u1"}} for id in prompts[-1:]])
+        ended(talk)
+    over = [event.turn for event in talk.of(e.TurnEnded) if event.turn.startswith("p")]
+    assert sorted(over) == sorted(f"p{one + 1}" for one in range(number))

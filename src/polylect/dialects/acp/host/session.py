@@ -211,6 +211,8 @@ class Session:
         child, state, about = text(update, "sessionId"), inner(update, "state"), inner(own, "agent")
         if not child:
             raise BadFrame("sessionId: expected the id of a sub-agent")
+        if child == self.id:  # in the middle of a recording; a session is not an agent of its own
+            return []
         events: list[e.Event] = []
         if child not in self._children:
             if text(state, "state") == "idle":

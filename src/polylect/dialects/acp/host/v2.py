@@ -20,12 +20,14 @@ from polylect.dialects.acp.frames import client, v2
 from polylect.dialects.acp.frames.content import Shape
 from polylect.dialects.acp.frames.own_meta import KEY
 from polylect.dialects.acp.host.content import block_text
+from polylect.dialects.acp.host.decode import STOP_REASONS
 from polylect.dialects.lenient import Object, inner, objects, text
 from polylect.wire.jsonrpc import INTERNAL_ERROR, Error, Id, Notification, Request, Response
 
 _METHODS = {"authenticate": "auth/login", "logout": "auth/logout", "session/load": "session/resume"}
 _MESSAGES = {"user_message": "user_message_chunk", "agent_message": "agent_message_chunk"}
 _MESSAGES |= {"agent_thought": "agent_thought_chunk"}
+Incoming = Request | Notification | Response
 _FINAL = ("completed", "failed", "cancelled")
 _utf8 = getincrementaldecoder("utf-8")
 
@@ -64,6 +66,8 @@ class SecondVersion:
         self._sent: dict[Id, tuple[str, str]] = {}
         """The method and the session of our requests that are not answered."""
         self._sessions: dict[str, _Session] = {}
+        self._opened: set[str] = set()
+        """Sessions that we have opened. It is empty in the middle of a recording."""
         self._parents: dict[str, str] = {}
         """Sessions of sub-agents, and the sessions that they belong to."""
         self._terminals: dict[tuple[str, str], _Terminal] = {}
@@ -87,13 +91,14 @@ class SecondVersion:
     def sent(self, id: Id, method: str, session: str) -> None:
         """A request was sent; `session` is the one that it is about."""
         self._sent[id] = method, session
+        self._opened.update([session] if session else [])
         if method == "session/prompt":
             state = self._session(session)
             state.prompt, state.message, state.ended = id, None, None
 
     # What the agent sends.
 
-    def incoming(self, message: Request | Notification | Response) -> list[Request | Notification | Response]:
+    def incoming(self, message: Incoming) -> list[Incoming]:
         """The messages of version 1 that mean the same."""
         if isinstance(message, Response):
             return self._response(message)
@@ -108,17 +113,18 @@ class SecondVersion:
             return self._state(session, update)
         return [_update(session, one) for one in self._updates(session, update)]
 
-    def _response(self, response: Response) -> list[Request | Notification | Response]:
+    def _response(self, response: Response) -> list[Incoming]:
         method, session = self._sent.pop(response.id, ("", ""))
         result = response.result if isinstance(response.result, dict) else {}
         if method == "session/prompt" and response.error is None:
             state = self._session(session)
             state.message = text(result, "messageId")
-            return [self._finish(state, state.ended)] if state.ended else []
+            return self._finish(state)
         if method == "session/prompt":
             self._session(session).prompt = None
         elif method == "initialize" and response.error is None:
             return [Response(response.id, _agent(result))]
+        self._opened.update([opened] if (opened := text(result, "sessionId")) else [])
         return [Response(response.id, _with_config(result), response.error)]
 
     def _session(self, id: str) -> _Session:
@@ -126,34 +132,47 @@ class SecondVersion:
 
     # States.
 
-    def _state(self, id: str, update: Object) -> list[Request | Notification | Response]:
+    def _state(self, id: str, update: Object) -> list[Incoming]:
         if parent := self._parents.get(id):
-            about = {"sessionUpdate": "subagent_update", "sessionId": id, "state": update}
-            return [_update(parent, about)]
-        session, idle = self._session(id), text(update, "state") == "idle"
-        own = inner(inner(inner(update, "_meta"), KEY), "turn")
-        if own:
+            return [_update(parent, {"sessionUpdate": "subagent_update", "sessionId": id, "state": update})]
+        if own := inner(inner(inner(update, "_meta"), KEY), "turn"):
             return [_turn(id, own)]
-        if idle and session.prompt is not None:
-            session.ended = _ended(session.prompt, update)
-            return [self._finish(session, session.ended)] if session.message is not None else []
-        if session.prompt is not None:
-            session.ended = None
+        if self._opened and id not in self._opened:
             return []
-        if idle == (not session.turn):
-            return []
-        turn, session.turn = session.turn or self._new_id(), "" if idle else session.turn
-        if not idle:
-            session.turn = turn
-            return [_turn(id, {"id": turn, "state": "started", "cause": "engine"})]
-        reason = _REASONS.get(text(update, "stopReason"), "end")
-        return [_turn(id, {"id": turn, "state": "ended", "reason": reason})]
+        session = self._session(id)
+        match text(update, "state"):
+            case "idle":
+                return self._idle(id, session, update)
+            case "running" | "requires_action" if session.prompt is not None:
+                session.ended = None
+            case "running" | "requires_action" if not session.turn:
+                session.turn = self._new_id()
+                return [_turn(id, {"id": session.turn, "state": "started", "cause": "engine"})]
+        return []
 
-    def _finish(self, session: _Session, ended: Response) -> Response:
-        session.prompt, session.message, session.ended = None, None, None
+    def _idle(self, id: str, session: _Session, update: Object) -> list[Incoming]:
+        if session.prompt is not None:
+            session.ended = _ended(session.prompt, update)
+            return self._finish(session) if session.message is not None else []
+        turn, session.turn = session.turn, ""
+        if not turn:
+            return []
         session.texts.clear()
         session.contents.clear()
-        return ended
+        error = text(inner(update, "error"), "message")
+        ended = {"id": turn, "state": "ended", "reason": STOP_REASONS.get(text(update, "stopReason"), "end")}
+        failure = {"code": "error", "owner": "engine", "message": error or "The turn failed"}
+        failed = text(update, "stopReason") == "error"
+        return [_turn(id, ended | {"reason": "error", "failure": failure} if failed else ended)]
+
+    def _finish(self, session: _Session) -> list[Incoming]:
+        """The turn of a prompt is over, and the prompt is answered."""
+        ended = [session.ended] if session.ended else []
+        if ended:
+            session.prompt, session.message, session.ended = None, None, None
+            session.texts.clear()
+            session.contents.clear()
+        return [*ended]
 
     # Updates.
 
@@ -174,8 +193,8 @@ class SecondVersion:
                 return self._terminal(session, update)
             case "config_option_update":
                 return [_with_config(update)]
-            case "subagent_update":
-                self._parents[text(update, "sessionId")] = session
+            case "subagent_update" if (child := text(update, "sessionId")) not in self._opened:
+                self._parents[child] = session
         return [update]
 
     def _message(self, session: _Session, kind: str, update: Object) -> list[Object]:
@@ -190,8 +209,11 @@ class SecondVersion:
     def _chunk(self, session: _Session, kind: str, update: Object) -> list[Object]:
         id = text(update, "messageId")
         session.texts.setdefault((kind, id), []).append(block_text(inner(update, "content")))
-        echo = kind == "user_message_chunk" and session.prompt is not None and session.message in (None, id)
-        return [] if echo and not inner(inner(update, "_meta"), KEY) else [update]
+        asked = kind == "user_message_chunk" and session.prompt is not None
+        if not asked or session.message not in (None, id) or inner(inner(update, "_meta"), KEY):
+            return [update]
+        session.ended = None  # what ended before our prompt became a message was something else
+        return []
 
     def _call(self, session: str, update: Object) -> Object:
         """An update of a call, whose terminals become their output when it ends."""
@@ -239,10 +261,6 @@ class SecondVersion:
         terminal = self._terminals.pop((session, text(item, "terminalId")), None)
         printed = "".join(terminal.output) if terminal else ""
         return {"type": "content", "content": {"type": "text", "text": printed}}
-
-
-_REASONS = {"max_tokens": "length", "max_turn_requests": "limit", "refusal": "refused"}
-_REASONS |= {"cancelled": "cancelled", "error": "error"}
 
 
 def _update(session: str, update: Object) -> Notification:
