@@ -13,6 +13,7 @@ from polylect.app.cli.terminal import print_error
 from polylect.bridge.bridged_engine import BridgedEngine
 from polylect.bridge.loss_report import LossReport
 from polylect.host.connecting import connect
+from polylect.host.engine_registry import engine_spec
 from polylect.vocab.commands import OpenSession
 from polylect.vocab.events import Event
 
@@ -62,7 +63,7 @@ class Bridge:
         self, opening: OpenSession, emit: Emit, wait_writable: WaitWritable
     ) -> AsyncIterator[BridgedEngine]:
         """The engine of a further session, for as long as the block runs. Raises HostError."""
-        options = {**self._options, **_session(opening)}
+        options = {**self._options, **self._session_arguments(opening)}
         if opening.cwd:
             options["cwd"] = opening.cwd
         if opening.folders:
@@ -77,6 +78,11 @@ class Bridge:
             yield engine
         finally:
             await engine.close()
+
+    def _session_arguments(self, opening: OpenSession) -> dict[str, str]:
+        if opening.how == "new":
+            return named_session(self._engine, opening.session)
+        return {"resume": opening.target or opening.session}
 
     def begin(self) -> None:
         """Commands reach the first engine now, and its events the host."""
@@ -93,12 +99,13 @@ class Bridge:
                 file.write(self._losses.to_json())
 
 
-def _session(opening: OpenSession) -> dict[str, str]:
-    match opening.how:
-        case "new":
-            return {"session": opening.session}
-        case _:
-            return {"resume": opening.target or opening.session}
+def named_session(engine: str | list[str], name: str) -> dict[str, str]:
+    """The argument of `connect` for a new session of this name; none if the engine cannot be told names."""
+    if isinstance(engine, str) and name:
+        one = engine_spec(engine)
+        if "session" in one.flags or one.session_ids == "own":
+            return {"session": name}
+    return {}
 
 
 def workspace_of(options: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from polylect import plug
 from polylect.app.cli.terminal import print_error
-from polylect.app.serving.bridge import Bridge, workspace_of
+from polylect.app.serving.bridge import Bridge, named_session, workspace_of
 from polylect.app.startup import config
 from polylect.app.startup.args import Flags, Options, UsageError, parse
 from polylect.app.startup.start import Start, catch_signals, mode_of, new_session, redirect_streams, serve
@@ -26,7 +26,7 @@ usage: polylect bridge --front WIRE --engine ENGINE [flags of the front's progra
 
   --front WIRE          what the host speaks: acp, claude, omp, pi, native, json-stream (or aionrs for its 0.1.0)
   --engine ENGINE       a name (polylect engines lists them), or a command line together with --wire
-  --wire WIRE           the wire of that command line
+  --wire WIRE[:VERSION] the wire of that command line: native, jsonstream, omp, claude, acp
   --engine-arg WORD     one more word for the engine's command line; may be repeated
   --loss-report FILE    where the whole report of what was lost goes at the end, as JSON
   --explain             what gets across between the two, and what does not"""
@@ -97,8 +97,9 @@ def _run(own: Options, words: list[str]) -> int:
     values["workspace"] = workspace_of(options)
     command = _command(engine, str(own.get("wire") or ""))
     arguments = _arguments(values, env, command) | {"cwd": values["workspace"], "args": own.get("engine_args", [])}
+    arguments["env"] = env  # whole: our own process removes keys from its environment
     if own.get("wire"):
-        arguments["dialect"] = own["wire"]
+        arguments["dialect"], _, arguments["version"] = str(own["wire"]).partition(":")
     first, name = _session(values, front, command)
     losses = LossReport(front, engine)
     bridge = Bridge(command, arguments, first, name, losses, str(own.get("loss_report") or ""))
@@ -168,6 +169,4 @@ def _session(values: config.Values, front: str, engine: str | list[str]) -> tupl
     name = str(values.get("session_id") or "")
     if not name and front == "claude":  # its frames carry the id from the first on
         name = new_session(values)
-    takes_name = isinstance(engine, str) and "session" in engine_registry.engine_spec(engine).flags
-    own_ids = isinstance(engine, str) and engine_registry.engine_spec(engine).session_ids == "own"
-    return ({"session": name} if name and (takes_name or own_ids) else {}), name
+    return named_session(engine, name), name
