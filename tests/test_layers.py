@@ -82,6 +82,18 @@ def test_a_module_imports_only_from_below() -> None:
     assert {path: faults for path, faults in found.items() if faults} == {}
 
 
+def test_only_the_login_imports_the_official_sdk_of_mcp() -> None:
+    """It takes a second and 50 MiB to load, and is installed only with the extra `oauth`."""
+    sdk = ("mcp", "mcp_types", "httpx2", "pydantic", "anyio")
+    found = {
+        path.relative_to(SRC).as_posix()
+        for path in MODULES
+        for _, name in imports(ast.parse(path.read_text()), package_of(path))
+        if name.split(".")[0] in sdk
+    }
+    assert found == {"mcp/auth/oauth.py"}
+
+
 def test_no_file_is_too_long_to_read() -> None:
     lines = {path: len(path.read_text().splitlines()) for path in MODULES}
     assert {path: count for path, count in lines.items() if count > LONGEST} == {}

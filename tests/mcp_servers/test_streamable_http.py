@@ -410,6 +410,22 @@ def test_a_header_that_cannot_be_sent_is_named_without_its_value() -> None:
     with_server(honest, work, headers={"X-Key": "secret\r\nx: y"})
 
 
+def test_a_proxy_of_the_environment_is_used_with_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> Exchange:
+        async with HttpServer(honest) as proxy:
+            monkeypatch.setenv("http_proxy", proxy.url.replace("//", "//me:x@"))
+            client = client_of("http://far.example/mcp")
+            await client.transport.start()
+            client.request(1)
+            assert await client.receive() == result(1)
+            await client.transport.close()
+            return proxy.requests[0]
+
+    request = asyncio.run(main())
+    assert request.path == "http://far.example/mcp"
+    assert request.headers["proxy-authorization"] == "Basic bWU6eA=="
+
+
 # Too much, too slow, and without an end.
 
 

@@ -4,6 +4,7 @@ Both HTTP transports use it. The address and the headers of a server may hold ke
 address only, and appear in no text.
 """
 
+import os
 from collections.abc import Mapping
 
 from polylect.http.client import Answer, Client, basic_login
@@ -35,7 +36,8 @@ class Endpoint:
         self.url = server.url
         self._server = server
         self._log = log
-        self._client = Client(setup.env, idle_timeout=_IDLE_TIMEOUT)
+        # A proxy with a password is not in the environment of commands, but it is in our own.
+        self._client = Client({**os.environ, **setup.env}, idle_timeout=_IDLE_TIMEOUT)
         self._token = AccessToken(server, setup, self._client)
         self._headers = {name.lower(): value for name, value in server.headers.items()}
         for name in _FRAMING & self._headers.keys():
