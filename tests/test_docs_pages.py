@@ -129,6 +129,28 @@ def statements(program: str) -> dict[str, str]:
     return sources
 
 
+def test_the_commands_of_the_page_about_mcp_print_what_it_says(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, words in (("python3", ""), ("polylect", " -m polylect")):
+        (programs / name).write_text(f'#!/bin/sh\nexec "{sys.executable}"{words} "$@"\n')
+        (programs / name).chmod(0o755)
+    env = {"PATH": f"{programs}:{os.environ['PATH']}", "XDG_CONFIG_HOME": "", "WIKI_TOKEN": "t"}
+    blocks = tutorial_blocks((ROOT / "docs" / "mcp.md").read_text("utf-8"))
+    shown, seen = list[str](), list[str]()
+    for kind, name, _, text in blocks:
+        if kind == "file":
+            (place.workspace / name).write_text(text)
+        else:
+            shown += re.split(r"^(?=\$ )", text, flags=re.MULTILINE)[1:]
+    for command in shown:
+        line = command.partition("\n")[0]
+        printed = run(["sh", "-c", line.removeprefix("$ ")], place, **env).stdout
+        seen.append(f"{line}\n" + re.sub(r"after \d+\.\d\d s", "after 0.05 s", printed))
+    assert seen == shown != []
+
+
 def test_all_of_the_tutorial_is_tried() -> None:
     assert len(re.findall(r"^## \d+\. ", TUTORIAL, re.MULTILINE)) == 12
     assert len(TUTORIAL_BLOCKS) == TUTORIAL.count("```") // 2

@@ -66,3 +66,33 @@ def test_a_server_that_makes_no_sense_is_refused_before_ready(tmp_path: Path) ->
         outcome = place.run("--json-stream")
         assert (outcome.code, outcome.out) == (1, b"")
         assert "choose stdio, sse or streamable-http" in outcome.errors
+
+
+SEARCH = """
+[[reply]]
+when.step = 1
+say = [{ call = "ToolSearch", id = "c1", args = { query = "select:echo" } }]
+
+[[reply]]
+when.step = 2
+say = [{ call = "echo", id = "c2", args = { a = 2 } }]
+
+[[reply]]
+text = "It is {result}."
+"""
+
+
+def test_tools_beyond_the_budget_are_found_by_search_and_can_be_called_then(tmp_path: Path) -> None:
+    server = f'[mcp.servers.sums]\ncommand = "{sys.executable}"\nargs = ["{SERVER}", "Works"]\n'
+    with Place(tmp_path) as place:
+        place.configure(f"[mcp]\nsearch_above_tokens = 0\n{server}")
+        engine = place.started("--force", script=SEARCH)
+        engine.send({"type": "message", "msg_id": "m1", "content": "2?"})
+        frames = engine.until("stream_end")
+        results = [frame for frame in frames if frame["type"] == "tool_result"]
+        assert [(frame["tool_name"], frame["status"]) for frame in results] == [
+            ("ToolSearch", "success"),
+            ("echo", "success"),
+        ]
+        assert '"name":"echo"' in results[0]["output"]
+        assert engine.finish()[1] == 0

@@ -50,7 +50,7 @@ def test_every_server_is_listed_with_its_state_and_its_cost(place: Place) -> Non
     assert "KeyError: 'no database'" in rows["dies"]["reason"]
     table = place.run("mcp", "list")
     assert (table.code, "secret" in table.out.decode(), "~/config/polylect" in table.out.decode()) == (0, False, True)
-    assert f"1 tools take {tool['tokens']} tokens of every request" in table.out.decode()
+    assert f"1 tool takes {tool['tokens']} tokens of every request" in table.out.decode()
 
 
 def test_listing_without_connecting_starts_nothing(place: Place, tmp_path: Path) -> None:

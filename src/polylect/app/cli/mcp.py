@@ -225,7 +225,8 @@ def _sum(reports: list[ServerReport], budget: int) -> str:
     described = [report for report in reports if report.tools and not _is_deferred(report)]
     tools = sum(len(report.tools) for report in described)
     tokens = sum(report.tokens for report in described)
-    return f"{tools} tools take {tokens} tokens of every request. Beyond {budget} tokens servers are found by search."
+    take = "1 tool takes" if tools == 1 else f"{tools} tools take"
+    return f"{take} {tokens} tokens of every request. Beyond {budget} tokens servers are found by search."
 
 
 # test
