@@ -24,6 +24,7 @@ from polylect.host import (
     TurnEnded,
     Unsupported,
     connect,
+    list_sessions,
 )
 from polylect.vocab.events import TextDelta, UserMessage
 
@@ -72,6 +73,16 @@ def small(kind: str, do: Callable[[Agent], Awaitable[None]], **options: Any) -> 
 
 
 # Our own engine.
+
+
+def test_a_session_gets_a_name(place: Place) -> None:
+    async def do(agent: Agent) -> None:
+        await agent.ask("hello")
+        await agent.configure(name="A title")
+        [card] = await list_sessions("polylect-acp", cwd=place.workspace, env=place.env)
+        assert (card.name, card.first) == ("A title", "hello")
+
+    talk(place, do)
 
 
 def test_a_turn_with_a_question(place: Place, version: str) -> None:
