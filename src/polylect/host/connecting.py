@@ -15,11 +15,11 @@ from polylect.dialects.base import Dialect
 from polylect.host import engine_registry
 from polylect.host.agent import Agent
 from polylect.host.asks import Policy
-from polylect.host.errors import InvalidType, InvalidValue, UnknownName
+from polylect.host.errors import EngineDied, InvalidType, InvalidValue, UnknownName
 from polylect.host.host_hooks import Hooks
 from polylect.host.host_tools import HostTool
 from polylect.host.limits import Limits, checked
-from polylect.host.link import Link, ProcessLink, Tap
+from polylect.host.link import Channel, Link, ProcessLink, Tap
 from polylect.host.process import Spawn, spawn
 from polylect.host.supervision.engine_supervisor import MakeLink
 from polylect.host.supervision.session_names import SessionNames
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from polylect.host.client_services.services import ClientServices
 
 Value = TypeVar("Value")
+_spawn = spawn
 
 
 def connect(
@@ -53,6 +54,7 @@ def connect(
     ready_within: float = 30.0,
     restarts: int = 0,
     args: Sequence[str | os.PathLike[str]] = (),
+    token: str = "",
     tap: Tap = lambda way, data: None,
     spawn: Spawn = spawn,
     **wishes: Any,
@@ -61,7 +63,8 @@ def connect(
 
     Args:
         engine: A name (`polylect`, `claude`, `omp`, `pi`, `gemini` ...; `polylect engines` lists them), a command line
-            as a list of words, which needs a `dialect`, or a function that makes a link to an engine in this process.
+            as a list of words, which needs a `dialect`, the address of an agent of ACP that listens (`ws://...`,
+            `wss://...`), or a function that makes a link to an engine in this process.
         dialect: The wire that the engine speaks: `native`, `jsonstream`, `omp`, `claude` or `acp`. An engine that is
             known by its name has one.
         version: The version of that wire; without one, the version that the engine is known for.
@@ -85,6 +88,7 @@ def connect(
             times as long; then it is ended.
         restarts: How often an engine that died is started again, in the same session.
         args: More flags for the engine, passed on unchanged.
+        token: What an agent at an address wants to be shown.
         tap: Is called with "in" or "out" and the bytes, for all that goes to the engine or comes from it.
         spawn: Starts the process, `spawn(argv, cwd, env)`, for an engine in a container or on another machine.
         **wishes: What the engine is told by flags when it starts: `model`, `provider`, `mode`, `resume`, `session`,
@@ -134,6 +138,12 @@ def connect(
     environment = os.environ if env is None else env
     flags = [os.fspath(word) for word in args]
     wishes = engine_registry.absolute_paths(wishes)
+    if isinstance(engine, str) and engine.startswith(("ws://", "wss://")):
+        if env is not None or flags or spawn is not _spawn:
+            raise InvalidValue("the agent at an address runs already: env, args and spawn have no meaning")
+        return _address(engine, token, wishes, dialect, version, around=around, how=how)
+    if token:
+        raise InvalidValue("token goes with an address: connect('ws://127.0.0.1:4000', token=...)")
     if not isinstance(engine, str):
         words = [os.fspath(word) for word in engine]
         return _command_line(words, flags, wishes, dialect, version, environment=environment, around=around, how=how)
@@ -198,6 +208,42 @@ def _command_line(
         reported=engine_registry.reported_as_it_goes(dialect, argv),
         name=os.path.basename(words[0]),
     )
+
+
+def _address(
+    url: str,
+    token: str,
+    wishes: Mapping[str, Any],
+    dialect: str,
+    version: str,
+    *,
+    around: dict[str, Any],
+    how: dict[str, Any],
+) -> Agent:
+    """The agent that listens at an address. Servers are started where it runs, and folders are those of its machine."""
+    wire = _dialect(dialect or "acp", version)
+    if not wire.opens_sessions:
+        raise InvalidValue(f"an agent at an address speaks acp, not {wire.name}")
+    over_wire = engine_registry.ACP_WISHES
+    if unknown := [wish for wish in wishes if wish not in over_wire]:
+        raise InvalidValue(f"the agent at {url} cannot be told {', '.join(unknown)}: it takes {', '.join(over_wire)}")
+    around |= {"version": version} if version else {}
+    around |= _session_options(wire, how, {})
+
+    async def open_channel() -> Channel:
+        try:
+            from polylect.host.supervision.websocket_channel import WebSocketChannel  # the extra `serve`
+        except ModuleNotFoundError as error:
+            raise EngineDied(f"{url} needs {error.name}; run: pip install 'polylect[serve]'") from None
+        return await WebSocketChannel(url, token).open()
+
+    def link(session: str | None, memory: Mapping[str, Any]) -> Link:
+        going_on = wishes if session == "" else {**wishes, "resume": session}
+        options = engine_registry.wire_options(over_wire, going_on)
+        return ProcessLink([url], wire, **around, connect=open_channel, **options, **memory)
+
+    resumed = bool(wishes.get("resume"))
+    return Agent(link, **how, resumed=resumed, can_resume=True, reported=frozenset(), name=url)
 
 
 def _session_options(wire: Dialect, how: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:

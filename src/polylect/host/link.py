@@ -97,8 +97,38 @@ async def _never_wait() -> None:
     """Whoever gets the events takes all that come."""
 
 
+class Channel(Protocol):
+    """What carries bytes to an engine and back: a child process (`EngineProcess`), or a WebSocket."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def code(self) -> int | None: ...
+
+    @property
+    def gone(self) -> bool: ...
+
+    @property
+    def last_words(self) -> str: ...
+
+    async def read(self) -> bytes: ...
+
+    def write(self, data: bytes) -> None: ...
+
+    async def drain(self) -> None: ...
+
+    async def last_breath(self) -> None: ...
+
+    async def close(self) -> int: ...
+
+    def note_family(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
 class ProcessLink:
-    """An engine as a child process."""
+    """An engine as a child process, or at the other end of what `connect` makes."""
 
     def __init__(
         self,
@@ -112,9 +142,11 @@ class ProcessLink:
         install: str = "",
         spawn: Spawn = spawn,
         start_errors: StartErrors = StartErrors(),  # noqa: B008  (frozen)
+        connect: Callable[[], Awaitable[Channel]] | None = None,
         **options: Any,
     ) -> None:
         self._argv = argv
+        self._connect = connect or self._start_process
         self._name = name or argv[0]
         self._install = install
         """How it could be had, if it is not there."""
@@ -130,7 +162,7 @@ class ProcessLink:
         )
         self._codec: HostSide = self._make()
         self._weak = dialect.weak
-        self._process: EngineProcess | None = None
+        self._process: Channel | None = None
         self._text = 0
         """Characters that the engine has said in this step."""
         self._ready = False
@@ -154,7 +186,7 @@ class ProcessLink:
     def pid(self) -> int:
         return self._process.pid if self._process else 0
 
-    async def open(self, on_event: OnEvent, on_gone: OnGone) -> None:
+    async def _start_process(self) -> Channel:
         mark = new_id()
         try:
             child = self._spawn(self._argv, self._cwd, marked(self._env, mark))
@@ -162,7 +194,10 @@ class ProcessLink:
             hint = f"; to install it: {self._install}" if self._install and error.filename == self._argv[0] else ""
             raise EngineDied(f"{self._name} cannot be started: {error.strerror}: {error.filename}{hint}") from None
         watched = self._spawn is spawn and self._argv[0] != sys.executable  # our own engine notices our death itself
-        self._process = await EngineProcess.around(child, mark, watched=watched)
+        return await EngineProcess.around(child, mark, watched=watched)
+
+    async def open(self, on_event: OnEvent, on_gone: OnGone) -> None:
+        self._process = await self._connect()
         self._text, self._ready, self._start_failure = 0, False, ""
         self._codec, self._on_event = self._make(), on_event
         for event in self._codec.start():
@@ -205,7 +240,7 @@ class ProcessLink:
         self._reading.cancel()
         return code
 
-    async def _read(self, process: EngineProcess, on_event: OnEvent, on_gone: OnGone) -> None:
+    async def _read(self, process: Channel, on_event: OnEvent, on_gone: OnGone) -> None:
         try:
             while data := await process.read():
                 self._tap("out", data)

@@ -43,7 +43,11 @@ class SessionExists(FolderError):
 
 
 class SessionInUse(FolderError):
-    """Another process has the session open."""
+    """The session is open already; `holder` is the process that has it, as it has written its number."""
+
+    def __init__(self, message: str, holder: str = "") -> None:
+        super().__init__(message)
+        self.holder = holder
 
 
 class Folder:
@@ -139,6 +143,17 @@ def resume(root: str, session: str, workspace: str) -> Folder:
         folder.close()
         raise FolderError(f"cannot open the session log {folder.log}: {error.strerror}") from None
     return folder
+
+
+def is_held(root: str, session: str, *, by: int) -> bool:
+    """Whether the process `by` has this session open."""
+    try:
+        resume(root, session, "").close()
+    except SessionInUse as error:
+        return error.holder == str(by)
+    except FolderError:
+        pass
+    return False
 
 
 def check_resumable(root: str, session: str) -> None:
@@ -262,7 +277,8 @@ def _lock(path: str) -> Folder | None:
         holder = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
         os.close(descriptor)
         raise SessionInUse(
-            f"Session '{os.path.basename(path)}' is in use by process {holder}. End that one, or start another session"
+            f"Session '{os.path.basename(path)}' is in use by process {holder}. End that one, or start another session",
+            holder,
         ) from None
     try:
         held = os.path.samestat(os.fstat(descriptor), os.stat(lock))

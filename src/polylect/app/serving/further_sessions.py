@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from polylect.app.serving.open_provider import keys
 from polylect.app.startup import config, secrets
-from polylect.app.startup.start import dialect_start
+from polylect.app.startup.start import dialect_start, sessions_root
+from polylect.sessions import folder
 from polylect.system.tasks import TaskSet
 from polylect.vocab.commands import AddServer, CloseSession, Command, OpenSession, Prompt
 from polylect.vocab.content import Failure
@@ -39,6 +40,8 @@ _CODES = {
     "NotConfigured": "not_configured",
 }
 """The codes of the failures that a host may want to tell apart, by their types; `session` for any other."""
+_ATTEMPTS, _PAUSE = 20, 0.1
+"""How often, and after how many seconds, it is looked whether a session that another connection has left is free."""
 Emit = Callable[[Event], None]
 
 
@@ -170,6 +173,7 @@ class _FurtherSession:
         """Opens the engine, and closes it when `ending` is set."""
         try:
             _check_folders(self._opening)
+            await self._wait_until_free()
             async with self._opened_engine(wait_writable) as engine:
                 self._begin(engine)
                 await self.ending.wait()
@@ -184,6 +188,18 @@ class _FurtherSession:
             self._opened.set()
         if self._closing and self._closing.ref:
             self._emit(Reply(self._closing.ref))
+
+    async def _wait_until_free(self) -> None:
+        """Waits while this process itself ends the session that is to be opened: its client has just come back with
+        another connection."""
+        if not self._start.values.get("listen") or self._opening.how == "new" or self._bridge:
+            return
+        env = self._start.env
+        root = sessions_root(config.gather(dict(self._start.options), env, env.get("HOME", os.sep), []), env)
+        for _ in range(_ATTEMPTS):
+            if not folder.is_held(root, self._opening.target or self.id, by=os.getpid()):
+                return
+            await asyncio.sleep(_PAUSE)
 
     def _opened_engine(
         self, wait_writable: Callable[[], Awaitable[None]]
