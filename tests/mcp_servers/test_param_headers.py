@@ -1,11 +1,18 @@
-"""Headers from arguments: which annotations count, which make a tool unusable, and what is sent."""
+"""Headers from arguments: which annotations count, which make a tool unusable, and what is sent.
 
+Requirement 38 of docs/mcp-requirements.md.
+"""
+
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from doubles_mcp import Stage, on_stage
+from mcp_servers.http_double import Exchange, HttpServer, result
 from polylect.mcp.protocol.param_headers import header_paths, param_headers
+from polylect.vocab.content import Server
 
 REGION = {"type": "string", "x-mcp-header": "Region"}
 
@@ -62,3 +69,39 @@ def test_arguments_become_headers_where_they_are_there() -> None:
     assert param_headers(names, {"a": None, "b": 5}) == {}
     assert param_headers(names, {"a": 2**53, "b": {"c": [1]}}) == {}
     assert param_headers(names, {"b": {"c": 1.5}}) == {}
+
+
+def test_a_call_over_http_has_them_and_tools_with_wrong_marks_are_left_out(tmp_path: Path) -> None:
+    tools = [
+        {"name": "query", "inputSchema": {"type": "object", "properties": {"region": REGION}}},
+        {"name": "wrong", "inputSchema": {"type": "object", "properties": {"a": {**REGION, "type": "number"}}}},
+        {"name": "plain", "inputSchema": {"type": "object"}},
+    ]
+
+    async def handler(exchange: Exchange) -> None:
+        id = exchange.message.get("id")
+        match exchange.message.get("method"):
+            case "server/discover":
+                await exchange.answer(result(id, supportedVersions=["2026-07-28"], capabilities={"tools": {}}))
+            case "tools/list":
+                await exchange.answer(result(id, tools=tools, resultType="complete"))
+            case "tools/call":
+                await exchange.answer(result(id, content=[], resultType="complete"))
+            case _:
+                error = {"code": -32601, "message": "Method not found"}
+                await exchange.answer({"jsonrpc": "2.0", "id": id, "error": error}, status=404)
+
+    async def work(stage: Stage) -> None:
+        async with HttpServer(handler) as server:
+            stage.servers.add(Server("double", "http", url=f"{server.url}/mcp"))
+            assert (await stage.heard("double")).tools == ("query", "plain")
+            for region in ("us-west1", "Zürich", None):
+                await stage.call("query", {"region": region})
+            calls = [request for request in server.requests if request.message.get("method") == "tools/call"]
+            assert [call.headers.get("mcp-param-region") for call in calls] == [
+                "us-west1",
+                "=?base64?WsO8cmljaA==?=",
+                None,
+            ]
+
+    on_stage(tmp_path, work)

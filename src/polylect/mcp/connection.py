@@ -24,7 +24,8 @@ from polylect.mcp.elicit import elicitation_result, form_ask, url_ask
 from polylect.mcp.protocol import client, frames
 from polylect.mcp.protocol.client import ClientCodec
 from polylect.mcp.protocol.lenient import Malformed, read_rows
-from polylect.mcp.protocol.parameter_headers import Paths, marked_parameters, parameter_headers
+from polylect.mcp.protocol.param_headers import Path as ArgumentPath
+from polylect.mcp.protocol.param_headers import header_paths, param_headers
 from polylect.mcp.server_log import ServerLog
 from polylect.mcp.tool import ListedTool
 from polylect.mcp.transports.base import Failed, Outgoing, Transport
@@ -101,7 +102,7 @@ class Connection:
         self._shortened: set[str] = set()
         """Lists of which the host has been told that they are too long."""
         self._output_schemas: dict[str, bytes] = {}
-        self._marked: dict[str, Paths] = {}
+        self._marked: dict[str, dict[ArgumentPath, str]] = {}
         """For each tool, the arguments that HTTP sends as headers too."""
         self._tasks = TaskSet()
         self._reading: asyncio.Task[None] | None = None
@@ -129,7 +130,7 @@ class Connection:
     async def tools(self) -> list[ListedTool]:
         """All tools. Raises ServerFault. Wrong ones are left out, with a line in the log."""
         listed: list[ListedTool] = []
-        marked: dict[str, Paths] = {}
+        marked: dict[str, dict[ArgumentPath, str]] = {}
         wrong, fault = 0, ""
         async for page in self._pages("tools/list"):
             rows: list[Raw] = page.entries.items
@@ -147,11 +148,14 @@ class Connection:
         self._marked = marked
         return listed
 
-    def _read_tool(self, marked: dict[str, Paths], data: Raw) -> frames.Tool:
+    def _read_tool(self, marked: dict[str, dict[ArgumentPath, str]], data: Raw) -> frames.Tool:
         """A tool of a list; the arguments that it marks are added to `marked`. Raises Malformed."""
         tool = frames.read_tool(data)
-        if not self._codec.revision.handshake and (paths := marked_parameters(bytes(tool.input_schema))):
-            marked[tool.name] = paths
+        try:
+            if not self._codec.revision.handshake and (paths := header_paths(bytes(tool.input_schema))):
+                marked[tool.name] = paths
+        except ValueError as error:
+            raise Malformed(f"{tool.name[:80]}: {error}") from None
         return tool
 
     async def prompts(self) -> list[PromptCommand]:
@@ -304,7 +308,7 @@ class Connection:
     ) -> Any:
         message = self._codec.request(method, params, name=name, progress=on_progress is not None)
         if method == "tools/call" and (paths := self._marked.get(name)):
-            message = msgspec.structs.replace(message, headers=parameter_headers(paths, params["arguments"]))
+            message = msgspec.structs.replace(message, headers=param_headers(paths, params["arguments"]))
         return await self._send(message, on_progress)
 
     async def _send(self, message: Outgoing, on_progress: _Progress | None = None) -> Any:
