@@ -327,7 +327,7 @@ class Talk:
         self.session = Session(self.store)
         self._grammar = Grammar()
         self._host = host
-        self._heard = asyncio.Event()
+        self._received = asyncio.Event()
         known = {"workspace": str(folder), "model": "m", "allow_list": FREE}
 
         def agent(callbacks: EngineCallbacks) -> Agent:
@@ -356,10 +356,10 @@ class Talk:
 
     async def until(self, kind: type[E], number: int = 1) -> E:
         """The first, second ... event of this kind, as soon as it has been said."""
-        while len(found := self.of(kind)) < number:
-            self._heard.clear()
-            await self._heard.wait()
-        return found[number - 1]
+        while len(actual := self.of(kind)) < number:
+            self._received.clear()
+            await self._received.wait()
+        return actual[number - 1]
 
     def of(self, kind: type[E]) -> list[E]:
         return [event for event in self.events if isinstance(event, kind)]
@@ -373,10 +373,10 @@ class Talk:
         """What a command with a ref of its own is answered: the data, or why not."""
         seen = len(self.of(Reply))
         self.send(command)
-        while not (found := [reply for reply in self.of(Reply)[seen:] if reply.ref == command.ref]):
-            self._heard.clear()
-            await self._heard.wait()
-        return found[0].failure or found[0].data
+        while not (actual := [reply for reply in self.of(Reply)[seen:] if reply.ref == command.ref]):
+            self._received.clear()
+            await self._received.wait()
+        return actual[0].failure or actual[0].data
 
     @property
     def messages(self) -> list[Message]:
@@ -386,7 +386,7 @@ class Talk:
         self.events.append(event)
         if rule := self._grammar.accept(event):
             self.faults.append(f"{line(event)}: {rule.value}")
-        self._heard.set()
+        self._received.set()
         if command := self._host(event):
             asyncio.get_running_loop().call_soon(self.send, command)
 

@@ -92,7 +92,7 @@ class Stage:
         self.custody = Custody()
         self.tools: dict[str, Tool] = tools if tools is not None else {}
         self.events: list[Event] = []
-        self._heard = asyncio.Event()
+        self._received = asyncio.Event()
         self.commands_changed = asyncio.Event()
         options = {"on_commands": self.commands_changed.set, "trusted": True, **options}
         options = {"env": dict(os.environ), "workspace": os.path.realpath(workspace), **options}
@@ -102,17 +102,17 @@ class Stage:
 
     def _report(self, event: Event) -> None:
         self.events.append(event)
-        self._heard.set()
+        self._received.set()
 
     def about(self, name: str) -> list[ServerChanged]:
         return [event for event in self.events if isinstance(event, ServerChanged) and event.name == name]
 
-    async def heard(self, name: str, number: int = 1) -> ServerChanged:
+    async def received(self, name: str, number: int = 1) -> ServerChanged:
         """The so-manieth report about a server, once it is there."""
         async with asyncio.timeout(PATIENCE):
             while len(self.about(name)) < number:
-                self._heard.clear()
-                await self._heard.wait()
+                self._received.clear()
+                await self._received.wait()
         return self.about(name)[number - 1]
 
     async def call(

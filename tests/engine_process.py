@@ -105,9 +105,9 @@ class Place:
     def run(self, *words: str, given: bytes = b"", env: dict[str, str] | None = None) -> "Outcome":
         """`polylect` with these words, to its end."""
         argv = [sys.executable, "-m", "polylect", *words]
-        told = {**self.env, **(env or {})}
+        result = {**self.env, **(env or {})}
         done = subprocess.run(
-            argv, cwd=self.workspace, env=told, input=given, capture_output=True, timeout=PATIENCE, check=False
+            argv, cwd=self.workspace, env=result, input=given, capture_output=True, timeout=PATIENCE, check=False
         )
         return Outcome(done.returncode, done.stdout, done.stderr.decode())
 
@@ -236,8 +236,8 @@ class Engine:
             if outgoing:
                 self.send(*outgoing)
                 outgoing = []
-            heard = self.line().decode()
-            assert heard == said, f"\nexpected {said}\n     got {heard}"
+            received = self.line().decode()
+            assert received == said, f"\nexpected {said}\n     got {received}"
         if outgoing:
             self.send(*outgoing)
 
@@ -331,9 +331,9 @@ def eventually(holds: Callable[[], bool], within: float = PATIENCE) -> None:
 
 def say_once(place: Place, argv: list[str], text: str) -> tuple[int, list[str], bytes]:
     """An engine for one message: its exit code, the texts that it said, and its stderr."""
-    given = json.dumps(message(text)).encode()
+    supplied = json.dumps(message(text)).encode()
     done = subprocess.run(
-        argv, input=given, env=place.env, cwd=place.workspace, capture_output=True, timeout=4 * PATIENCE, check=False
+        argv, input=supplied, env=place.env, cwd=place.workspace, capture_output=True, timeout=4 * PATIENCE, check=False
     )
     frames = [json.loads(line) for line in done.stdout.splitlines()]
     return done.returncode, [frame["text"] for frame in frames if "text" in frame], done.stderr

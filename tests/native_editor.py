@@ -91,7 +91,7 @@ class Editor:
     def methods(self) -> list[str]:
         return [method for method, _ in self.asked]
 
-    def _until(self, wanted: Callable[[Frame], bool]) -> Frame:
+    def _until(self, expected: Callable[[Frame], bool]) -> Frame:
         while True:
             frame = self.engine.frame()
             self.frames.append(frame)
@@ -100,7 +100,7 @@ class Editor:
                 answer = self.answers.get(frame["method"], lambda params: {"error": "no such method"})(frame["params"])
                 if answer is not None:
                     self.reply(frame, **answer)
-            if wanted(frame):
+            if expected(frame):
                 return frame
 
     def _read(self, params: dict[str, Any]) -> Reply:

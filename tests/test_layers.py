@@ -51,15 +51,15 @@ def imports(tree: ast.AST, package: str) -> Iterator[tuple[int, str]]:
 def faults(source: str, folder: str, package: str) -> list[str]:
     """What a module of this folder imports and must not."""
     row = ROW.get(folder, 0)
-    found = []
+    actual = []
     for line, name in imports(ast.parse(source), package):
         top, *below = name.split(".")
         if top != "polylect":
             if row in (1, 2) and top in IMPURE:
-                found.append(f"{line}: {folder} is pure and imports {top}")
+                actual.append(f"{line}: {folder} is pure and imports {top}")
         elif below and below[0] in ROW and below[0] != folder and ROW[below[0]] >= row:
-            found.append(f"{line}: {folder or 'polylect'} imports {below[0]}")
-    return found
+            actual.append(f"{line}: {folder or 'polylect'} imports {below[0]}")
+    return actual
 
 
 def extras(source: str) -> list[int]:
@@ -78,20 +78,20 @@ def package_of(path: Path) -> str:
 
 
 def test_a_module_imports_only_from_below() -> None:
-    found = {path: faults(path.read_text(), place(path), package_of(path)) for path in MODULES}
-    assert {path: faults for path, faults in found.items() if faults} == {}
+    actual = {path: faults(path.read_text(), place(path), package_of(path)) for path in MODULES}
+    assert {path: faults for path, faults in actual.items() if faults} == {}
 
 
 def test_only_the_login_imports_the_official_sdk_of_mcp() -> None:
     """It takes a second and 50 MiB to load, and is installed only with the extra `oauth`."""
     sdk = ("mcp", "mcp_types", "httpx2", "pydantic", "anyio")
-    found = {
+    actual = {
         path.relative_to(SRC).as_posix()
         for path in MODULES
         for _, name in imports(ast.parse(path.read_text()), package_of(path))
         if name.split(".")[0] in sdk
     }
-    assert found == {"mcp/auth/oauth.py"}
+    assert actual == {"mcp/auth/oauth.py"}
 
 
 def test_no_file_is_too_long_to_read() -> None:

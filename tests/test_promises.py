@@ -63,8 +63,8 @@ def undefined(path: Path) -> set[str]:
 
 
 def test_every_id_that_is_cited_is_defined() -> None:
-    found = {str(path.relative_to(ROOT)): undefined(path) for path in (*SOURCES, *PAGES)}
-    assert {path: ids for path, ids in found.items() if ids} == {}
+    actual = {str(path.relative_to(ROOT)): undefined(path) for path in (*SOURCES, *PAGES)}
+    assert {path: ids for path, ids in actual.items() if ids} == {}
 
 
 def test_every_id_is_defined_once_with_a_sentence_and_tests_that_exist() -> None:

@@ -17,9 +17,9 @@ NATIVE = (ROOT / "docs" / "native.md").read_text(encoding="utf-8")
 
 
 def example(name: str, page: str = README) -> str:
-    found = re.search(rf"<!-- example: {name} -->\s*```\w*\n(.*?)```", page, re.DOTALL)
-    assert found, f"the page has no example: {name}"
-    return found[1]
+    actual = re.search(rf"<!-- example: {name} -->\s*```\w*\n(.*?)```", page, re.DOTALL)
+    assert actual, f"the page has no example: {name}"
+    return actual[1]
 
 
 def run(argv: list[str], folder: Path) -> str:
@@ -38,14 +38,14 @@ def run(argv: list[str], folder: Path) -> str:
     return done.stdout
 
 
-def told(output: str) -> bool:
+def reported(output: str) -> bool:
     """Text came, tools were asked for and ran, and the turn ended well."""
     steps = (r"First I look around", r"\[Glob: success\]", r"\[allow [^\]]+\]", r"\[stop")
     return bool(re.search(".*".join(steps), output, re.DOTALL)) and "error" not in output
 
 
 def test_the_python_example_drives_a_whole_turn(tmp_path: Path) -> None:
-    assert told(run([sys.executable, "-c", example("python")], tmp_path))
+    assert reported(run([sys.executable, "-c", example("python")], tmp_path))
 
 
 def test_the_example_of_the_native_wire_drives_a_whole_turn(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_the_example_of_the_sdk_drives_a_whole_turn(tmp_path: Path) -> None:
 def test_the_node_example_drives_a_whole_turn(tmp_path: Path) -> None:
     path = tmp_path / "example.mjs"
     path.write_text(example("node"))
-    assert told(run(["node", str(path)], tmp_path))
+    assert reported(run(["node", str(path)], tmp_path))
 
 
 @pytest.mark.parametrize("name", ["python", "node"])

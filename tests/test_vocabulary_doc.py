@@ -160,11 +160,11 @@ def is_known(wire: str, frame: str, *, of_host: bool) -> bool:
 
 @pytest.mark.parametrize("wire", CODECS)
 def test_our_engines_know_the_frames_that_the_page_has_words_for_and_no_others(wire: str) -> None:
-    told = [(frame, known) for frame, known in frames(wire, of_host=True) if frame not in HOST_ONLY]
-    assert told == [(frame, is_known(wire, frame, of_host=True)) for frame, _ in told]
+    result = [(frame, known) for frame, known in frames(wire, of_host=True) if frame not in HOST_ONLY]
+    assert result == [(frame, is_known(wire, frame, of_host=True)) for frame, _ in result]
 
 
 @pytest.mark.parametrize("wire", CODECS)
 def test_our_hosts_know_the_frames_that_the_page_has_words_for_and_no_others(wire: str) -> None:
-    told = frames(wire, of_host=False)
-    assert told == [(frame, is_known(wire, frame, of_host=False)) for frame, _ in told]
+    result = frames(wire, of_host=False)
+    assert result == [(frame, is_known(wire, frame, of_host=False)) for frame, _ in result]

@@ -39,8 +39,8 @@ def stop(number: int) -> Json:
 
 
 def finish(reason: str | None, **usage: int) -> list[Json]:
-    told = {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}, "usage": usage}
-    return [told, {"type": "message_stop"}]
+    result = {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}, "usage": usage}
+    return [result, {"type": "message_stop"}]
 
 
 def test_a_text_comes_in_chunks_and_then_whole() -> None:

@@ -19,8 +19,8 @@ def chunk(finish: str | None = None, **delta: Any) -> Json:
 
 
 def call(index: int | None, id: str | None = None, name: str | None = None, args: Any = None, **more: Any) -> Json:
-    told = {"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": args}, **more}
-    return {key: value for key, value in told.items() if value is not None}
+    result = {"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": args}, **more}
+    return {key: value for key, value in result.items() if value is not None}
 
 
 def usage(**counts: Any) -> Json:
@@ -103,8 +103,8 @@ def test_a_call_without_an_id_gets_one() -> None:
 
 def test_arguments_may_come_whole_and_what_the_vendor_adds_travels_along() -> None:
     extra = {"google": {"thought_signature": "abc"}}
-    told = [call(0, "a", "Read", {"x": 1}, extra_content=extra)]
-    assert blocks(chunk("stop", tool_calls=told), DONE) == [ToolCall("a", "Read", {"x": 1}, {"extra_content": extra})]
+    result = [call(0, "a", "Read", {"x": 1}, extra_content=extra)]
+    assert blocks(chunk("stop", tool_calls=result), DONE) == [ToolCall("a", "Read", {"x": 1}, {"extra_content": extra})]
 
 
 def test_stop_with_calls_means_calls() -> None:
@@ -118,12 +118,12 @@ def test_stop_reasons_are_told_apart() -> None:
 
 
 def test_cached_tokens_are_found_wherever_vendors_put_them() -> None:
-    for told in (
+    for result in (
         {"prompt_tokens_details": {"cached_tokens": 4}},
         {"cached_tokens": 4},
         {"prompt_cache_hit_tokens": 4},
     ):
-        last = heard(parser(), chunk("stop"), usage(prompt_tokens=10, completion_tokens=1, **told), DONE)[-1]
+        last = heard(parser(), chunk("stop"), usage(prompt_tokens=10, completion_tokens=1, **result), DONE)[-1]
         assert last == ReplyDone("end", Usage(6, 1, 4), "c1", "gpt")
 
 

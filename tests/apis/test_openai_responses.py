@@ -42,7 +42,7 @@ def completed(kind: str = "completed", **fields: Any) -> Json:
 def test_reasoning_text_and_a_call() -> None:
     begun, thought = item(0, "reasoning", id="rs_1", encrypted_content="abc")
     opened, said = item(1, "message", id="msg_1", content=[{"type": "output_text", "text": "Hello", "annotations": []}])
-    asked, called = item(2, "function_call", id="fc_1", call_id="call_1", name="Read", arguments='{"x":1}')
+    requested, called = item(2, "function_call", id="fc_1", call_id="call_1", name="Read", arguments='{"x":1}')
     counts = {"input_tokens": 25, "output_tokens": 7, "input_tokens_details": {"cached_tokens": 5}}
     assert heard(
         StreamParser(),
@@ -58,7 +58,7 @@ def test_reasoning_text_and_a_call() -> None:
         event("output_text.delta", output_index=1, delta="lo"),
         event("output_text.done", output_index=1, text="Hello"),
         said,
-        asked,
+        requested,
         event("function_call_arguments.delta", output_index=2, delta='{"x":1}'),
         called,
         completed(usage=counts),

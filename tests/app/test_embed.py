@@ -132,18 +132,18 @@ def test_t8_a_sink_that_is_full_makes_the_model_wait(tmp_path: Path) -> None:
 
 def test_on_leaving_what_runs_is_stopped_and_closed_in_order(tmp_path: Path) -> None:
     events: list[Event] = []
-    asked = asyncio.Event()
+    requested = asyncio.Event()
 
     def say(event: Event) -> None:
         events.append(event)
         if isinstance(event, Ask):
-            asked.set()
+            requested.set()
 
     async def talk() -> None:
         model = Scripted.in_order({"call": "Bash", "args": {"command": "true"}})
         async with run_engine(say, model, workspace=tmp_path) as engine:
             engine.handle(Prompt("m", "go"))
-            await until(asked)
+            await until(requested)
 
     asyncio.run(talk())
     grammar = Grammar()

@@ -92,9 +92,9 @@ def test_a_provider_by_name_gets_the_key_the_model_and_the_prompt(tmp_path: Path
             async with open_engine(**claude(model, tmp_path, system_prompt="You are a cat.", max_turns=3)) as agent:
                 result = await agent.ask("Hello")
             assert (result.text, result.cost, agent.session) == ("Hi.", 0.000135, "")
-            [asked] = model.asked
-            assert asked["model"] == "claude-sonnet-4-5"
-            assert "You are a cat." in str(asked["system"])
+            [requested] = model.asked
+            assert requested["model"] == "claude-sonnet-4-5"
+            assert "You are a cat." in str(requested["system"])
 
     bounded(talk)
 

@@ -176,9 +176,9 @@ def test_a_first_request_is_answered_without_what_only_a_turn_needs(tmp_path: Pa
     reader, writer = os.pipe()  # it finds the request there: what it loads while it waits for one is not asked here
     os.write(writer, request)
     os.close(writer)
-    with open(reader, "rb") as given:
+    with open(reader, "rb") as supplied:
         done = subprocess.run(
-            argv, stdin=given, capture_output=True, env=env, cwd=tmp_path, timeout=PATIENCE, check=True
+            argv, stdin=supplied, capture_output=True, env=env, cwd=tmp_path, timeout=PATIENCE, check=True
         )
     assert answer.encode() in done.stdout
     imported = set(json.loads(done.stderr))

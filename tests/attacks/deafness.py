@@ -54,9 +54,9 @@ class Listener:
         """Every ping was answered in time, or the machine had no time for the engine."""
         if self.worst < MOST:
             return
-        told = f"a ping waited {self.worst:.2f} s, {self.worst_cpu:.2f} s of them the engine was at work"
-        assert self.worst_cpu < cpu(MOST * 0.8), told
-        assert self.worst < 8 * MOST or self.worst < MOST * slowness(), told
+        result = f"a ping waited {self.worst:.2f} s, {self.worst_cpu:.2f} s of them the engine was at work"
+        assert self.worst_cpu < cpu(MOST * 0.8), result
+        assert self.worst < 8 * MOST or self.worst < MOST * slowness(), result
 
     def _cpu(self) -> float:
         return self.engine.effort[1] * _TICK
@@ -69,10 +69,10 @@ class Listener:
 
     def ping_for(self, seconds: float, until: str) -> tuple[list[bytes], bool]:
         """Ping until a frame of this kind has come, or for so long. Returns all lines, and whether it has come."""
-        deadline, lines, wanted = time.monotonic() + seconds, list[bytes](), b'{"type":"%b"' % until.encode()
+        deadline, lines, expected = time.monotonic() + seconds, list[bytes](), b'{"type":"%b"' % until.encode()
         while time.monotonic() < deadline:
             lines += (fresh := self.ping())
-            if any(line.startswith(wanted) for line in fresh):
+            if any(line.startswith(expected) for line in fresh):
                 return lines, True
             self.engine.says_something(_PAUSE)
         return lines, False

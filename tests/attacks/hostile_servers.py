@@ -42,7 +42,7 @@ def good(wire: str, blocks: list[Block] | None = None) -> bytes:
 # How to say something.
 
 
-def say(*pieces: bytes, stall: bool = False) -> Show:
+def emit(*pieces: bytes, stall: bool = False) -> Show:
     """These bytes, and then the connection ends; or nothing more comes."""
 
     async def show(writer: asyncio.StreamWriter) -> None:
@@ -99,7 +99,7 @@ def _bomb(again: bytes) -> Show:
 
 
 def events(body: bytes, **headers: str) -> Show:
-    return say(head(200, **CHUNKED, **headers), chunk(body), _END)
+    return emit(head(200, **CHUNKED, **headers), chunk(body), _END)
 
 
 # Below HTTP, and HTTP itself.
@@ -108,16 +108,16 @@ def events(body: bytes, **headers: str) -> Show:
 def _transport() -> Iterator[tuple[str, Show]]:
     ok, fine = head(200, **STREAM), good("anthropic")
     body = head(200, **CHUNKED)
-    yield "closes at once", say()
+    yield "closes at once", emit()
     yield "resets", _reset
-    yield "never answers", say(stall=True)
-    yield "half a head and silence", say(ok[:20], stall=True)
-    yield "half a head and the end", say(ok[:20])
-    yield "a head and silence", say(ok, stall=True)
-    yield "a head and the end", say(ok)
-    yield "half a reply and silence", say(ok + fine[:200], stall=True)
-    yield "half a reply and the end", say(ok + fine[:200])
-    yield "byte by byte", say(*(bytes([byte]) for byte in ok + fine))
+    yield "never answers", emit(stall=True)
+    yield "half a head and silence", emit(ok[:20], stall=True)
+    yield "half a head and the end", emit(ok[:20])
+    yield "a head and silence", emit(ok, stall=True)
+    yield "a head and the end", emit(ok)
+    yield "half a reply and silence", emit(ok + fine[:200], stall=True)
+    yield "half a reply and the end", emit(ok + fine[:200])
+    yield "byte by byte", emit(*(bytes([byte]) for byte in ok + fine))
     for name, junk in (
         ("ssh", b"SSH-2.0-OpenSSH_9.6\r\n"),
         ("tls", b"\x15\x03\x01\x00\x02\x02\x28"),
@@ -143,8 +143,8 @@ def _transport() -> Iterator[tuple[str, Show]]:
         ("a second response", b"HTTP/1.1 204 -\r\n\r\nHTTP/1.1 200 -\r\n\r\n"),
         ("upgrade", b"HTTP/1.1 101 -\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n"),
     ):
-        yield name, say(junk)
-    yield "a reply of a petabyte, cut", say(head(200, content_length=str(10**15), **STREAM) + fine[:200])
+        yield name, emit(junk)
+    yield "a reply of a petabyte, cut", emit(head(200, content_length=str(10**15), **STREAM) + fine[:200])
     yield "endless status line", forever(b"HTTP/1.1 200 ", b"x")
     yield "endless header", forever(b"HTTP/1.1 200 -\r\nx: ", b"x")
     yield "endless header name", forever(b"HTTP/1.1 200 -\r\n", b"x")
@@ -152,7 +152,7 @@ def _transport() -> Iterator[tuple[str, Show]]:
     yield "endless headers of other names", _names_without_end
     yield "endless announcements", forever(b"", b"HTTP/1.1 100 -\r\n\r\n")
     yield "endless early hints", forever(b"", b"HTTP/1.1 103 -\r\nlink: <x>\r\n\r\n")
-    yield "two announcements and a reply", say(b"HTTP/1.1 100 -\r\n\r\n" * 2 + body + chunk(fine) + _END)
+    yield "two announcements and a reply", emit(b"HTTP/1.1 100 -\r\n\r\n" * 2 + body + chunk(fine) + _END)
     yield "endless chunk size", forever(body, b"0")
     yield "endless chunk extension", forever(body + b"5;x=", b"y")
     yield "endless trailer", forever(body + chunk(b": hi\n\n") + b"0\r\nx: ", b"y")
@@ -169,10 +169,10 @@ def _transport() -> Iterator[tuple[str, Show]]:
         ("in gzip", gzip.compress(gzip.compress(fine))),
     ):
         begin = head(200, **CHUNKED, content_encoding="gzip")
-        yield f"gzip, {name}", say(begin, chunk(packed) if packed else b"", _END)
+        yield f"gzip, {name}", emit(begin, chunk(packed) if packed else b"", _END)
     yield "gzip, bomb of comments", _bomb(b": x\n\n")
     yield "gzip, bomb of one line", _bomb(b"x")
-    yield "deflate", say(head(200, **CHUNKED, content_encoding="deflate"), chunk(zlib.compress(fine)), _END)
+    yield "deflate", emit(head(200, **CHUNKED, content_encoding="deflate"), chunk(zlib.compress(fine)), _END)
     yield (
         "gzip and then anything",
         forever(head(200, **CHUNKED, content_encoding="gzip") + chunk(gzip.compress(fine[:100])), chunk(b"x" * 999)),
@@ -185,7 +185,7 @@ def _statuses() -> Iterator[tuple[str, Show]]:
     deep = b"[" * 30_000
     statuses = (201, 204, 301, 302, 304, 307, 400, 401, 402, 403, 404, 408, 409, 413, 418, 422, 429, 500, 503, 529, 599)
     for status in statuses:
-        yield f"status {status}", say(head(status, content_length="0", connection="close"))
+        yield f"status {status}", emit(head(status, content_length="0", connection="close"))
     for name, text in (
         ("HTML", b"<!doctype html><html>" + b"x" * 100_000),
         ("deep JSON", b'{"error":' * 5000 + deep),
@@ -198,15 +198,18 @@ def _statuses() -> Iterator[tuple[str, Show]]:
         ("100 KB of words", b'{"error":{"message":"' + b"word " * 20_000 + b'"}}'),
     ):
         for status in (400, 500):
-            yield f"{status} with {name}", say(head(status, content_type="application/json"), text)
+            yield f"{status} with {name}", emit(head(status, content_type="application/json"), text)
     yield "400 without end", forever(head(400), b"x")
     yield "500 that drips", forever(head(500), b"x", slowly=True)
-    yield "500 and silence", say(head(500), b"x", stall=True)
+    yield "500 and silence", emit(head(500), b"x", stall=True)
     yield "200 of JSON without end", forever(head(200, content_type="application/json"), b"[")
-    yield "200 of HTML", say(head(200, content_type="text/html"), b"<html>")
-    yield "200 of nothing said", say(b"HTTP/1.1 200 -\r\n\r\n", good("anthropic"))
+    yield "200 of HTML", emit(head(200, content_type="text/html"), b"<html>")
+    yield "200 of nothing said", emit(b"HTTP/1.1 200 -\r\n\r\n", good("anthropic"))
     for location in ("", "http://127.0.0.1:9/", "/", "x" * 60_000, "\x1b]52;c;eA==\x07"):
-        yield f"redirect to {location[:8]!r}", say(head(307, location=location, content_length="0", connection="close"))
+        yield (
+            f"redirect to {location[:8]!r}",
+            emit(head(307, location=location, content_length="0", connection="close")),
+        )
 
 
 # Server-sent events.
@@ -241,10 +244,10 @@ def _streams() -> Iterator[tuple[str, Show]]:
             delta % (b"input_json_delta", b"partial_json", b"[" * 4000),
         ),
     )
-    yield "an event of 17 MiB", say(ok, b"data: " + b"x" * (17 << 20) + b"\n\n")
+    yield "an event of 17 MiB", emit(ok, b"data: " + b"x" * (17 << 20) + b"\n\n")
     yield (
         "arguments nested 50 000 times",
-        say(
+        emit(
             ok
             + _CALL
             + (delta % (b"input_json_delta", b"partial_json", b"[" * 50_000))
@@ -274,7 +277,7 @@ def _streams() -> Iterator[tuple[str, Show]]:
         ("both", fine.replace(b"\n", b"\r\n")),
         ("no last line", fine[:-2]),
     ):
-        yield f"stream of {name}", say(ok, body)
+        yield f"stream of {name}", emit(ok, body)
 
 
 # What is inside of events.
@@ -367,9 +370,9 @@ class Server:
 
     async def _answer(self, line: str, body: bytes, writer: asyncio.StreamWriter) -> None:
         wire = "anthropic" if "/messages" in line else "responses" if "/responses" in line else "chat"
-        asked = max(body.rfind(b"behave:"), 0)
-        named = re.match(rb"behave:(\d+)\.", body[asked:])
-        if named and max(body.rfind(mark) for mark in _RESULTS) < asked:
+        requested = max(body.rfind(b"behave:"), 0)
+        named = re.match(rb"behave:(\d+)\.", body[requested:])
+        if named and max(body.rfind(mark) for mark in _RESULTS) < requested:
             await list(BEHAVIOURS[wire].values())[int(named[1])](writer)
             writer.close()
         else:

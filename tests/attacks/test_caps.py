@@ -38,8 +38,8 @@ UNPRICED = ("--model", "claude-unknown-9")
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    with Place(tmp_path) as found:
-        yield found
+    with Place(tmp_path) as actual:
+        yield actual
 
 
 def user(text: str) -> bytes:
@@ -169,8 +169,8 @@ def ask(place: Place, script: str, engine: str = "polylect", **how: Any) -> tupl
             connect(engine, cwd=place.workspace, env=place.env, script=str(path), **how) as agent,
         ):
             turn = agent.prompt("go", limits=prompt)
-            told = [event async for event in turn if isinstance(event, BudgetExceeded)]
-            return turn.result, told
+            result = [event async for event in turn if isinstance(event, BudgetExceeded)]
+            return turn.result, result
 
     return asyncio.run(talk())
 
@@ -183,37 +183,37 @@ SESSION = "0b5b6ab2-31c1-4f0c-9f1c-7d2f4c1f8a01"
 def test_a_cap_holds_in_the_first_turn_after_a_resume(place: Place, engine: str) -> None:
     limits = Limits(cost=0.5)
     for how in ({"session": SESSION}, {"resume": SESSION}, {"resume": SESSION}):
-        result, told = ask(place, PRICED + ONCE, engine, limits=limits, **how)
+        result, reported = ask(place, PRICED + ONCE, engine, limits=limits, **how)
         assert (result.reason, result.cost) == ("limit", pytest.approx(0.6))
-        assert len(told) == 1
+        assert len(reported) == 1
         assert result.failure
         assert "0.5" in result.failure.message
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_agents_cap_ends_a_loop_at_the_step_that_passes_it_and_is_told_once(place: Place, engine: str) -> None:
-    result, told = ask(place, PRICED + LOOP, engine, limits=Limits(cost=0.5))
-    assert (result.reason, len(told)) == ("limit", 1)
+    result, reported = ask(place, PRICED + LOOP, engine, limits=Limits(cost=0.5))
+    assert (result.reason, len(reported)) == ("limit", 1)
     assert result.cost == pytest.approx(0.6)
 
 
 @pytest.mark.parametrize("engine", ["polylect", "polylect-omp"])
 def test_so_does_a_prompts_cap_where_the_wire_tells_costs_as_it_goes(place: Place, engine: str) -> None:
     slow = PRICED + "[[reply]]\nwhen.step = 2\nsay = [{ hang = true }]\n" + LOOP
-    result, told = ask(place, slow, engine, prompt=Limits(cost=0.5))
-    assert (result.reason, result.cost, len(told)) == ("limit", pytest.approx(0.6), 1)
+    result, reported = ask(place, slow, engine, prompt=Limits(cost=0.5))
+    assert (result.reason, result.cost, len(reported)) == ("limit", pytest.approx(0.6), 1)
 
 
 def test_a_prompts_cap_holds_after_a_resume_too(place: Place) -> None:
     ask(place, PRICED + ONCE, session="one")
-    result, told = ask(place, PRICED + ONCE, resume="one", prompt=Limits(cost=0.5))
-    assert (result.reason, result.cost, len(told)) == ("limit", pytest.approx(0.6), 1)
+    result, reported = ask(place, PRICED + ONCE, resume="one", prompt=Limits(cost=0.5))
+    assert (result.reason, result.cost, len(reported)) == ("limit", pytest.approx(0.6), 1)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_limit_of_requests_says_that_it_was_that_one(place: Place, engine: str) -> None:
-    result, told = ask(place, PRICED + LOOP, engine, max_turns=2)
-    assert (result.reason, told) == ("limit", [])
+    result, reported = ask(place, PRICED + LOOP, engine, max_turns=2)
+    assert (result.reason, reported) == ("limit", [])
     assert result.failure
     assert "2" in result.failure.message
     done = place.run("run", "go", "--engine", engine, "--script", str(place.folder / "script.toml"), "--max-turns", "2")

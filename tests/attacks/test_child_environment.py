@@ -116,8 +116,8 @@ def test_hooks_get_no_key(tmp_path: Path) -> None:
 
 def test_servers_get_less_than_commands_and_what_their_configuration_gives_them() -> None:
     ours = {**HARMLESS, **dict.fromkeys(KEYS, "x"), "PYTHONPATH": "src", "NODE_OPTIONS": "--require=./evil.js"}
-    found = server_environment(command_environment(ours, ["GITHUB_TOKEN"]), {"TOKEN": "t"})
-    assert found == {
+    actual = server_environment(command_environment(ours, ["GITHUB_TOKEN"]), {"TOKEN": "t"})
+    assert actual == {
         **{name: HARMLESS[name] for name in ("LC_TIME", "XDG_DATA_HOME", "HTTPS_PROXY", "CI")},
         "TOKEN": "t",
     }

@@ -186,9 +186,9 @@ def test_a_startup_file_of_the_home_is_asked_for(place: Place, sandbox: str, nam
     flags = ("--approval-mode", "auto_edit")
     engine = place.started(*flags, script=calls(plain, write), env={"HOME": str(home)})
     engine.send(message("go"))
-    asked = engine.until("tool_request")[-1]
-    assert asked["tool"]["args"]["file_path"] == str(home / name)
-    engine.send({"type": "tool_deny", "call_id": asked["call_id"], "reason": "no"})
+    requested = engine.until("tool_request")[-1]
+    assert requested["tool"]["args"]["file_path"] == str(home / name)
+    engine.send({"type": "tool_deny", "call_id": requested["call_id"], "reason": "no"})
     engine.until("stream_end")
     assert not (home / name).exists()
     assert (home / "notes.txt").read_text() == "mine"

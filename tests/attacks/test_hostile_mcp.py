@@ -104,8 +104,8 @@ def test_all_hostile_servers_at_once_hold_nobody_up_and_leave_nothing_behind(
         expected = {hostile(way).name for way in COME_UP} | {over_http.server(way).name for way in HTTP_COME_UP}
         assert up == {"good", *expected}
         engine.send(message("go"))
-        told = "".join(frame["text"] for frame in engine.until("stream_end") if frame["type"] == "text_delta")
-        assert told == "It says good of the server ran."
+        result = "".join(frame["text"] for frame in engine.until("stream_end") if frame["type"] == "text_delta")
+        assert result == "It says good of the server ran."
         assert peak_memory(engine) < MOST_MEMORY
         rest, code = engine.finish()
         assert code == 0, json.dumps(rest[-3:])

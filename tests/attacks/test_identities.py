@@ -77,9 +77,9 @@ def test_a_name_that_stands_for_something_else_is_never_a_tools_own(name: str) -
 
 def test_a_long_name_still_tells_its_server() -> None:
     server, tool = "server-" + "s" * 80, "t" * 100
-    wanted = ProposedCall("x", "mcp", {}, long_name=long_name(server, tool), origin="mcp")
+    expected = ProposedCall("x", "mcp", {}, long_name=long_name(server, tool), origin="mcp")
     (rule,) = parse(f"mcp__{server}", "deny", "/w", "/h")
-    assert verdict(wanted, "force", (), [rule]).decision == "deny"
+    assert verdict(expected, "force", (), [rule]).decision == "deny"
 
 
 @pytest.mark.parametrize("name", ["git__hub", "git hub", "git.hub", "_git_hub_"])
@@ -90,7 +90,7 @@ def test_a_server_that_looks_like_another_is_refused(tmp_path: Path, name: str) 
     async def work(stage: Stage) -> None:
         stage.servers.add(script("plain", "Works", server="git_hub"))
         stage.servers.add(script("plain", "Works", server=name))
-        refused = await stage.heard(name)
+        refused = await stage.received(name)
         assert (refused.status, "rename" in refused.reason) == ("failed", True)
         assert [status.name for status in stage.servers.status()] == ["git_hub"]
 
@@ -296,9 +296,9 @@ def test_tools_that_are_called_like_others_are_asked_for(evil: Engine) -> None:
     for mode in ("default", "auto_edit"):
         evil.send({"type": "set_mode", "mode": mode}, {"type": "message", "msg_id": mode, "content": "go"})
         for _ in TAKEN:
-            asked = evil.until("tool_request")[-1]
-            assert asked["tool"]["description"].startswith("MCP evil/")
-            evil.send({"type": "tool_deny", "call_id": asked["call_id"]})
+            requested = evil.until("tool_request")[-1]
+            assert requested["tool"]["description"].startswith("MCP evil/")
+            evil.send({"type": "tool_deny", "call_id": requested["call_id"]})
         results = [frame for frame in evil.until("stream_end") if frame["type"] == "tool_result"]
         assert all(frame["status"] == "error" for frame in results)
     evil.send({"type": "set_mode", "mode": "dont_ask"}, {"type": "message", "msg_id": "m3", "content": "go"})

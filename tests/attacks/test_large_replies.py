@@ -47,8 +47,8 @@ def place(tmp_path: Path) -> Iterator[Place]:
 def started(place: Place, wire: str, url: str) -> tuple[Engine, Listener]:
     """An engine of this wire at its prompt, and who pings it."""
     flags, prompt, question, answer = {**WIRES, "json-stream": JSON_STREAM}[wire]
-    told = ["--provider", VENDOR.provider, "--base-url", url, "--model", "some-model"]
-    engine = Engine([sys.executable, "-m", "polylect", *flags, *told], place.workspace, {**place.env, **VENDOR.env})
+    result = ["--provider", VENDOR.provider, "--base-url", url, "--model", "some-model"]
+    engine = Engine([sys.executable, "-m", "polylect", *flags, *result], place.workspace, {**place.env, **VENDOR.env})
     place.keep(engine)
     listener = Listener(engine, question, b'{"type":"%b"' % answer.encode())
     listener.ping()

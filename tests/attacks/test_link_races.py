@@ -293,5 +293,5 @@ def test_a_question_names_what_a_link_leads_to(tmp_path: Path, tool: str) -> Non
         content = {"content": "x"} if tool == "Write" else {}
         engine = place.started(script=step(1, scripted_call(tool, **where, **content)) + '[[reply]]\ntext = "done"\n')
         engine.send(message("go"))
-        asked = engine.until("tool_request")[-1]["tool"]["description"]
-        assert str(secret.parent) in asked
+        requested = engine.until("tool_request")[-1]["tool"]["description"]
+        assert str(secret.parent) in requested

@@ -359,7 +359,7 @@ class HttpServer:
         module = runpy.run_path(str(PLAIN))
         answers: list[dict[str, Any]] = []
         working = module["WAYS"][name](argument)
-        working.say = lambda message: answers.append({"jsonrpc": "2.0", **message})
+        working.send = lambda message: answers.append({"jsonrpc": "2.0", **message})
 
         class Handler(BaseHTTPRequestHandler):
             def log_message(self, *words: object) -> None:
@@ -467,7 +467,7 @@ def claude(place: Place, *flags: str, servers: tuple[str, ...] = ("plain",)) -> 
     return frames
 
 
-def asked(frames: list[Frame], subtype: str) -> list[Frame]:
+def requested(frames: list[Frame], subtype: str) -> list[Frame]:
     requests = [frame["request"] for frame in frames if frame["type"] == "control_request"]
     return [request for request in requests if request["subtype"] == subtype]
 
@@ -488,8 +488,8 @@ def test_a_servers_tool_has_its_full_name_in_every_place_of_claudes_wire(place: 
     assert [name for name in init_of(frames)["tools"] if "echo" in name] == [NAME]
     blocks = [block for frame in frames if frame["type"] == "assistant" for block in frame["message"]["content"]]
     assert [block["name"] for block in blocks if block["type"] == "tool_use"] == [NAME]
-    assert [request["tool_name"] for request in asked(frames, "can_use_tool")] == [NAME]
-    assert [request["input"]["tool_name"] for request in asked(frames, "hook_callback")] == [NAME]
+    assert [request["tool_name"] for request in requested(frames, "can_use_tool")] == [NAME]
+    assert [request["input"]["tool_name"] for request in requested(frames, "hook_callback")] == [NAME]
     assert [meta["tool_name"] for frame in frames for meta in frame.get("tool_result_meta", ())] == [NAME]
     assert frames[-1]["result"] == 'It says {"word": "hello"}.'
 
@@ -510,7 +510,7 @@ def test_allowed_and_disallowed_tools_go_by_the_full_name(place: Place) -> None:
     """Each server's tool by another form of rule; nobody speaks of the last one."""
     servers, rules = (*RULES, "other"), ",".join(RULES.values())
     allowed = claude(place, *ASKING, "--allowedTools", rules, servers=servers)
-    assert [request["tool_name"] for request in asked(allowed, "can_use_tool")] == ["mcp__other__echo"]
+    assert [request["tool_name"] for request in requested(allowed, "can_use_tool")] == ["mcp__other__echo"]
     assert tool_results(allowed) == ['{"word": "hello"}'] * 4
     forbidden = claude(place, "--permission-mode", "bypassPermissions", "--disallowedTools", rules, servers=servers)
     assert [name for name in init_of(forbidden)["tools"] if "echo" in name] == ["mcp__other__echo"]

@@ -43,26 +43,26 @@ def chosen(wire: str) -> list[int]:
 def started(place: Place, wire: str, url: str, settings: str = SETTINGS) -> Engine:
     place.configure(settings + ('api = "responses"\n' if wire == "responses" else ""))
     provider = "anthropic" if wire == "anthropic" else "openai"
-    told = ("--provider", provider, "--base-url", url, "--model", "m", "--no-session")
-    return place.started(*told, env=KEYS)
+    result = ("--provider", provider, "--base-url", url, "--model", "m", "--no-session")
+    return place.started(*result, env=KEYS)
 
 
 def turn(engine: Engine, prompt: str, id: str) -> list[Frame]:
     """Everything that is said to the prompt; meanwhile it is asked again and again whether it is there."""
     engine.send(message(prompt, id))
     frames: list[Frame] = []
-    asked = 0.0
+    requested = 0.0
     latest = time.monotonic() + PATIENCE
-    while not frames or frames[-1]["type"] != "stream_end" or asked:
+    while not frames or frames[-1]["type"] != "stream_end" or requested:
         assert time.monotonic() < latest, frames[-5:]
         if not engine.says_something(0.05):
-            if not asked:
+            if not requested:
                 engine.send({"type": "ping"})
-                asked = time.monotonic()
+                requested = time.monotonic()
             continue
         frame = engine.frame()
         if frame["type"] == "pong":
-            took, asked = time.monotonic() - asked, 0.0
+            took, requested = time.monotonic() - requested, 0.0
             assert took < PING + SLACK or took < (PING + SLACK) * slowness(), f"deaf for {took:.1f} s"
         elif frame["type"] != "text_delta":
             frames.append(frame)

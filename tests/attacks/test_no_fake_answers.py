@@ -28,15 +28,15 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def say(place: Place, wire: str, *flags: str, **env: str) -> Outcome:
+def emit(place: Place, wire: str, *flags: str, **env: str) -> Outcome:
     words, line = WIRES[wire]
-    given = json.dumps(line).encode() + b"\n" if line else b""
-    return place.run(*words, *flags, given=given, env={**NOBODY, **env})
+    supplied = json.dumps(line).encode() + b"\n" if line else b""
+    return place.run(*words, *flags, given=supplied, env={**NOBODY, **env})
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_without_a_key_nobody_answers_and_one_line_says_what_to_set(place: Place, wire: str) -> None:
-    done = say(place, wire)
+    done = emit(place, wire)
     assert done.code == (1 if wire.startswith("claude") else 78)
     assert done.errors.count("\n") == 1
     assert "ANTHROPIC_API_KEY or OPENAI_API_KEY" in done.errors
@@ -56,9 +56,9 @@ def test_with_a_key_its_service_is_asked_for_a_model_that_has_a_price(place: Pla
     vendor = VENDORS["anthropic"]
     with Service() as service:
         service.give(vendor.says(Text("from the service")))
-        done = say(place, wire, **vendor.env, ANTHROPIC_BASE_URL=service.url)
-        asked = [json.loads(request.body)["model"] for request in service.requests]
-    assert (done.code, asked) == (0, ["claude-sonnet-5"]), done.errors
+        done = emit(place, wire, **vendor.env, ANTHROPIC_BASE_URL=service.url)
+        requested = [json.loads(request.body)["model"] for request in service.requests]
+    assert (done.code, requested) == (0, ["claude-sonnet-5"]), done.errors
     assert b"service" in done.out
 
 
@@ -67,7 +67,7 @@ def test_run_takes_the_key_that_it_tells_people_to_give(place: Place) -> None:
     with Service() as service:
         service.give(vendor.says(Text("from the service")))
         flags = ("--provider", "anthropic", "--api-key", "sk-ant-given", "--base-url", service.url)
-        done = say(place, "run", *flags)
+        done = emit(place, "run", *flags)
         assert (done.code, service.requests[0].headers["x-api-key"]) == (0, "sk-ant-given"), done.errors
 
 
@@ -79,7 +79,7 @@ def test_the_script_answers_whoever_asks_for_it(place: Place) -> None:
         ((), {"POLYLECT_SCRIPT": str(file)}),
         ((), {"POLYLECT_SCRIPT": str(file), "POLYLECT_PROVIDER": "scripted"}),
     ):
-        done = say(place, "json-stream", *flags, **env, ANTHROPIC_API_KEY="k")
+        done = emit(place, "json-stream", *flags, **env, ANTHROPIC_API_KEY="k")
         assert b"played" in done.out
 
 
@@ -95,16 +95,16 @@ def test_the_script_answers_whoever_asks_for_it(place: Place) -> None:
 def test_a_model_that_has_to_be_named_is_missed_at_the_start(
     place: Place, wire: str, env: dict[str, str], told: str
 ) -> None:
-    done = say(place, wire, **env)
+    done = emit(place, wire, **env)
     assert (done.code, done.out) == (78, b"")
     assert told in done.errors
 
 
 def test_doctor_and_models_tell_who_would_answer(place: Place) -> None:
     env = {**NOBODY, "OPENAI_API_KEY": "sk-x"}
-    found = place.run("doctor", env=env).out.decode()
-    assert "provider=openai" in found
-    assert "openai/gpt-5.2 would answer" in found
+    actual = place.run("doctor", env=env).out.decode()
+    assert "provider=openai" in actual
+    assert "openai/gpt-5.2 would answer" in actual
     assert "openai/gpt-5.2 answers where no provider is named" in place.run("models", env=env).out.decode()
     without = place.run("doctor", env=NOBODY)
     assert without.code == 1

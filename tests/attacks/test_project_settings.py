@@ -196,8 +196,8 @@ def test_a_repository_cannot_answer_in_the_models_place(place: Place, wire: str)
     own = place.folder / "own.toml"
     own.write_text('[[reply]]\ntext = "mine"\n')
     place.configure(f'[default]\nprovider = "scripted"\nscript = "{own}"\n')
-    flags, given = WIRES[wire]
-    done = place.run(*flags, given=given, env={"POLYLECT_PROVIDER": ""})
+    flags, supplied = WIRES[wire]
+    done = place.run(*flags, given=supplied, env={"POLYLECT_PROVIDER": ""})
     assert not (place.workspace / "stolen").exists()
     assert b"mine" in done.out, done.errors
     assert "default.provider, default.script, session.enabled" in done.errors
@@ -213,9 +213,9 @@ def test_a_repository_cannot_send_credentials_to_a_host_of_its_own(place: Place)
         '[providers.bedrock]\nregion = "attacker.example/"\n',
     )
     env = {"ANTHROPIC_API_KEY": "k", "VERTEX_ACCESS_TOKEN": "t", "AWS_BEARER_TOKEN_BEDROCK": "b"}
-    found = place.run("doctor", "--json", "--provider", "anthropic", env=env)
-    assert b"attacker.example" not in found.out
-    assert b"providers.vertex.region" in found.out
+    actual = place.run("doctor", "--json", "--provider", "anthropic", env=env)
+    assert b"attacker.example" not in actual.out
+    assert b"providers.vertex.region" in actual.out
 
 
 def test_a_region_of_a_repository_is_not_connected_to(place: Place) -> None:
@@ -286,9 +286,9 @@ def test_a_repository_cannot_switch_off_the_history_or_the_input(place: Place, t
 def test_a_region_is_no_host_name_whoever_set_it(place: Place, provider: str, region: str) -> None:
     env = {"VERTEX_ACCESS_TOKEN": "t", "AWS_BEARER_TOKEN_BEDROCK": "b"}
     variable = {"vertex": "VERTEX_REGION", "bedrock": "AWS_REGION"}[provider]
-    for told in (check(provider, region=region, env=env), check(provider, env={**env, variable: region})):
-        assert told is not None
-        assert "may hold only a-z, 0-9 and -" in told
+    for result in (check(provider, region=region, env=env), check(provider, env={**env, variable: region})):
+        assert result is not None
+        assert "may hold only a-z, 0-9 and -" in result
     with pytest.raises(ProviderError, match="may hold only"):
         plug.load("providers", provider).open_provider(ProviderSettings(region=region, env=env))
 

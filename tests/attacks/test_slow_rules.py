@@ -41,8 +41,8 @@ def test_the_engine_listens_whatever_a_call_makes_it_compare(tmp_path: Path, too
         engine.send(message("go"), {"type": "ping"})
         engine.until("pong")
         if tool == "Bash":
-            asked = engine.until("tool_request")[-1]
-            engine.send({"type": "tool_deny", "call_id": asked["call_id"]})
+            requested = engine.until("tool_request")[-1]
+            engine.send({"type": "tool_deny", "call_id": requested["call_id"]})
         engine.until("stream_end")
         engine.send({"type": "ping"})
         engine.until("pong")

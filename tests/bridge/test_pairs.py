@@ -73,7 +73,7 @@ def direct(place: Place, engine: str) -> Agent:
     return connect(engine, cwd=str(place.workspace), env=place.env, provider="scripted", script=script)
 
 
-async def say(agent: Agent, prompt: str, allow: bool) -> list[Event]:
+async def emit(agent: Agent, prompt: str, allow: bool) -> list[Event]:
     events = []
     async for event in agent.prompt(prompt):
         events.append(event)
@@ -97,12 +97,12 @@ def test_a_conversation_goes_across_every_pair(front: str, engine: str, tmp_path
     async def main() -> tuple[list[list[Event]], list[list[Event]]]:
         async def talk(agent: Agent) -> list[list[Event]]:
             async with agent:
-                return [await say(agent, prompt, prompt == "allow") for prompt in ("hello", "allow", "deny")]
+                return [await emit(agent, prompt, prompt == "allow") for prompt in ("hello", "allow", "deny")]
 
         return await talk(direct(place, engine)), await talk(bridged(place, front, engine))
 
-    expected, heard = asyncio.run(asyncio.wait_for(main(), PATIENCE * 2))
-    for before, after in zip(expected, heard, strict=True):
+    expected, received = asyncio.run(asyncio.wait_for(main(), PATIENCE * 2))
+    for before, after in zip(expected, received, strict=True):
         ended_before, ended = before[-1], after[-1]
         assert isinstance(ended, TurnEnded)
         assert isinstance(ended_before, TurnEnded)

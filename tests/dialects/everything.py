@@ -181,31 +181,31 @@ def unsaid(dialect: Dialect, version: str) -> tuple[str, ...]:
     """`Event` or `Command` if none ever arrives, `Event.field` if this field of it does not."""
     pair = Pair(dialect, version, **ON_REQUEST.get(dialect.name, {}))
     pair.play(EVENTS)
-    lost = [*_lost(EVENTS, pair.heard), *_lost(COMMANDS, _understood(dialect, version))]
+    lost = [*_lost(EVENTS, pair.received), *_lost(COMMANDS, _understood(dialect, version))]
     return tuple(dict.fromkeys(lost))
 
 
 def _understood(dialect: Dialect, version: str) -> list[c.Command]:
     pair = Pair(dialect, version)
-    pair.say(READY)
-    asked: dict[str, str] = {}
-    told: list[c.Command] = []
+    pair.send(READY)
+    requested: dict[str, str] = {}
+    result: list[c.Command] = []
     for command in COMMANDS:
         if isinstance(command, c.Answer):
-            command = c.Answer(asked[command.ask], *_fields(command, 1))
-        told += pair.ask(command)
+            command = c.Answer(requested[command.ask], *_fields(command, 1))
+        result += pair.ask(command)
         if isinstance(command, c.Compact):
-            _end_turns(pair, told)
+            _end_turns(pair, result)
         if isinstance(command, c.Steer):
-            asked = _ask(pair)
-    return told
+            requested = _ask(pair)
+    return result
 
 
 def _end_turns(pair: Pair, told: list[c.Command]) -> None:
     """Where there is no word for something it may have become a prompt, and hosts keep the next one back for it."""
     for turn in [one.turn for one in told if isinstance(one, c.Prompt)]:
-        pair.say(e.TurnStarted(turn=turn))
-        pair.say(e.TurnEnded("end", turn=turn))
+        pair.send(e.TurnStarted(turn=turn))
+        pair.send(e.TurnEnded("end", turn=turn))
 
 
 def _ask(pair: Pair) -> dict[str, str]:
@@ -215,8 +215,8 @@ def _ask(pair: Pair) -> dict[str, str]:
     asks.append(e.Ask("a4", "choice", "k4", options=options))
     known = {}
     for ask in asks:
-        pair.say(e.Ask(*_fields(ask, 0), turn="t1"))
-        known[ask.ask] = next(heard.ask for heard in reversed(pair.heard) if isinstance(heard, e.Ask))
+        pair.send(e.Ask(*_fields(ask, 0), turn="t1"))
+        known[ask.ask] = next(received.ask for received in reversed(pair.received) if isinstance(received, e.Ask))
     return known
 
 
@@ -229,14 +229,14 @@ def _lost(sent: Sequence[Any], got: Sequence[Any]) -> Iterator[str]:
     """What is lost of every item of a kind is named once; what is lost of some, with the value that was lost."""
     arrived = {leaf for item in got for leaf in _leaves(item)}
     kinds = {_kind(item) for item in got}
-    kept = {path for item in sent for path, value in _leaves(item) if (path, value) in arrived}
+    stored = {path for item in sent for path, value in _leaves(item) if (path, value) in arrived}
     for item in sent:
         if _kind(item) not in kinds:
             yield _kind(item)
             continue
         for path, value in _leaves(item):
             if (path, value) not in arrived:
-                yield f"{path}={value}" if path in kept else path
+                yield f"{path}={value}" if path in stored else path
 
 
 def _kind(item: Any) -> str:
@@ -272,14 +272,14 @@ def made(dialect: Dialect, version: str) -> tuple[str, ...]:
     for kind in dict.fromkeys(type(event) for event in EVENTS if type(event) not in _DRIVES):
         without = Pair(dialect, version, **options)
         without.play([event for event in EVENTS if type(event) is not kind])
-        if without.to_host == whole.to_host and _arrives(kind, without.heard):
+        if without.to_host == whole.to_host and _arrives(kind, without.received):
             names.append(kind.__name__)
     return tuple(name for name in names if name not in _WRITTEN_FROM_BLOCKS.get(dialect.name, ()))
 
 
-def _arrives(kind: type[e.Event], heard: Sequence[e.Event]) -> bool:
+def _arrives(kind: type[e.Event], received: Sequence[e.Event]) -> bool:
     """Whether such an event is heard that says the main thing, its first field, as one that was said."""
-    said, arrived = ([event for event in events if type(event) is kind] for events in (EVENTS, heard))
+    said, arrived = ([event for event in events if type(event) is kind] for events in (EVENTS, received))
     main = kind.__match_args__[0] if kind.__match_args__ else ""
     return any(not main or getattr(one, main) == getattr(other, main) for one in said for other in arrived)
 
@@ -301,14 +301,14 @@ def source(dialect: Dialect) -> str:
     return "\n".join([*lines, ""])
 
 
-def _table(name: str, found: dict[str, tuple[str, ...]]) -> list[str]:
-    first = next(iter(found.values()))
-    ever = [one for one in first if all(one in names for names in found.values())]
+def _table(name: str, actual: dict[str, tuple[str, ...]]) -> list[str]:
+    first = next(iter(actual.values()))
+    ever = [one for one in first if all(one in names for names in actual.values())]
     lines = (
         [f"_{name}_IN_ANY = (", *[f"    {json.dumps(one)}," for one in ever], ")"] if ever else [f"_{name}_IN_ANY = ()"]
     )
     lines.append(f"{name}: dict[str, tuple[str, ...]] = {{")
-    for version, names in found.items():
+    for version, names in actual.items():
         own = [f"        {json.dumps(one)}," for one in names if one not in ever]
         whole = [f'    "{version}": (', f"        *_{name}_IN_ANY,", *own, "    ),"]
         lines += whole if own else [f'    "{version}": _{name}_IN_ANY,']

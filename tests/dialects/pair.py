@@ -27,8 +27,8 @@ class Pair:
         """The options are for the engine's end: what it says only to those who want it."""
         self.engine = dialect.engine_side(env(), version=version, **options)
         self.host = dialect.host_side(env(), version=version)
-        self.told: list[Command] = self.engine.start()
-        self.heard: list[Event] = self.host.start()
+        self.commands: list[Command] = self.engine.start()
+        self.received: list[Event] = self.host.start()
         self.to_host = b""
         self.to_engine = b""
         self._greet()
@@ -36,25 +36,25 @@ class Pair:
     def _greet(self) -> None:
         """What the host says merely by connecting is answered, and what the engine's end asks because of that."""
         self._pump()
-        for command in self.told:  # it grows
+        for command in self.commands:  # it grows
             if command.ref:
-                self.say(Reply(command.ref))
+                self.send(Reply(command.ref))
 
-    def say(self, event: Event) -> None:
+    def send(self, event: Event) -> None:
         """The engine says something."""
-        self.told += self.engine.send(event)
+        self.commands += self.engine.send(event)
         self._pump()
 
     def ask(self, command: Command) -> list[Command]:
         """The host says something; this is what the engine understood. Prompts are accepted at once."""
-        before = len(self.told)
-        self.heard += self.host.send(command)
+        before = len(self.commands)
+        self.received += self.host.send(command)
         self._pump()
-        told = self.told[before:]
-        for one in told:
+        result = self.commands[before:]
+        for one in result:
             if one.ref and not isinstance(one, MalformedCommand | UnknownCommand):
-                self.say(Reply(one.ref))
-        return told
+                self.send(Reply(one.ref))
+        return result
 
     def play(self, conversation: list[Event]) -> None:
         """The engine says all of it, and the host does what must have led to it."""
@@ -73,15 +73,17 @@ class Pair:
                     self.ask(Answer(asks[ask], "deny", reason=reason, ref="no"))
                 case TurnEnded(reason="cancelled", turn=turn) if turn == running:
                     self.ask(Cancel(queued="keep"))
-            self.say(event)
+            self.send(event)
             if isinstance(event, Ask):
-                asks[event.ask] = next(heard.ask for heard in reversed(self.heard) if isinstance(heard, Ask))
+                asks[event.ask] = next(
+                    received.ask for received in reversed(self.received) if isinstance(received, Ask)
+                )
 
     def _pump(self) -> None:
         while (events := self.engine.data_to_send()) or (commands := self.host.data_to_send()):
             if events:
                 self.to_host += events
-                self.heard += self.host.receive(events)
+                self.received += self.host.receive(events)
             else:
                 self.to_engine += commands
-                self.told += self.engine.receive(commands)
+                self.commands += self.engine.receive(commands)

@@ -113,7 +113,7 @@ def played(dialect: Dialect, version: str, conversation: list[Event]) -> Pair:
 @every_conversation
 def test_a_conversation_keeps_its_substance(dialect: Dialect, version: str, conversation: list[Event]) -> None:
     pair = played(dialect, version, conversation)
-    assert list(substance(pair.heard)) == list(substance(conversation))
+    assert list(substance(pair.received)) == list(substance(conversation))
 
 
 @every_end
@@ -122,9 +122,9 @@ def test_what_came_over_the_wire_once_goes_over_it_again_unchanged(
     dialect: Dialect, version: str, conversation: list[Event]
 ) -> None:
     first, second = played(dialect, version, conversation), Pair(dialect, version)
-    heard = [event for event in first.heard if not isinstance(event, Reply)]
-    second.play(heard)
-    assert [event for event in second.heard if not isinstance(event, Reply)] == heard
+    received = [event for event in first.received if not isinstance(event, Reply)]
+    second.play(received)
+    assert [event for event in second.received if not isinstance(event, Reply)] == received
 
 
 @every_end
@@ -132,20 +132,20 @@ def test_what_came_over_the_wire_once_goes_over_it_again_unchanged(
 def test_an_answer_reaches_the_ask_it_was_given_to(dialect: Dialect, version: str, conversation: list[Event]) -> None:
     pair = played(dialect, version, conversation)
     answered = [event.ask for event in conversation if isinstance(event, Ask)]
-    assert [command.ask for command in pair.told if isinstance(command, Answer)] == [
+    assert [command.ask for command in pair.commands if isinstance(command, Answer)] == [
         ask for ask in closed_by_answer(conversation) if ask in answered
     ]
-    assert not [event for event in pair.heard if isinstance(event, Reply) and event.failure]
+    assert not [event for event in pair.received if isinstance(event, Reply) and event.failure]
 
 
 @every_end
 def test_commands_arrive_as_they_were_meant(dialect: Dialect, version: str) -> None:
     pair = Pair(dialect, version)
-    pair.say(Ready(session="s"))
+    pair.send(Ready(session="s"))
     said = COMMANDS[dialect.name]
-    told = [understood for command in said for understood in pair.ask(command)]
-    assert [strip(command) for command in told] == [strip(command) for command in said]
-    assert [event.ref for event in pair.heard if isinstance(event, Reply)] == [command.ref for command in said]
+    result = [understood for command in said for understood in pair.ask(command)]
+    assert [strip(command) for command in result] == [strip(command) for command in said]
+    assert [event.ref for event in pair.received if isinstance(event, Reply)] == [command.ref for command in said]
 
 
 # Order.
@@ -156,7 +156,7 @@ def test_commands_arrive_as_they_were_meant(dialect: Dialect, version: str) -> N
 def test_what_is_decoded_is_grammatical(dialect: Dialect, version: str, conversation: list[Event]) -> None:
     pair = Pair(dialect, version)
     pair.play(conversation)
-    check(pair.heard + pair.host.receive_eof())
+    check(pair.received + pair.host.receive_eof())
 
 
 @every_end
@@ -166,9 +166,9 @@ def test_a_tape_of_strangers_is_understood(dialect: Dialect, version: str, conve
     lines = played(dialect, version, conversation).to_host.splitlines(keepends=True)
     for start in range(len(lines)):
         host = dialect.host_side(env(), version=version)
-        heard = host.receive(b"".join(lines[start:])) + host.receive_eof()
-        check(heard)
-        assert not [event for event in heard if isinstance(event, MalformedEvent)]
+        received = host.receive(b"".join(lines[start:])) + host.receive_eof()
+        check(received)
+        assert not [event for event in received if isinstance(event, MalformedEvent)]
 
 
 # Bytes.
@@ -183,8 +183,8 @@ def test_any_chunking_gives_the_same_events(
 ) -> None:
     wire = played(dialect, version, conversation).to_host
     whole, parts = dialect.host_side(env(), version=version), dialect.host_side(env(), version=version)
-    heard = [event for chunk in chunks(wire, data) for event in parts.receive(chunk)]
-    assert heard == whole.receive(wire)
+    received = [event for chunk in chunks(wire, data) for event in parts.receive(chunk)]
+    assert received == whole.receive(wire)
 
 
 @every_end
@@ -192,12 +192,12 @@ def test_any_chunking_gives_the_same_events(
 @quick
 def test_any_chunking_gives_the_same_commands(dialect: Dialect, version: str, data: st.DataObject) -> None:
     pair = Pair(dialect, version)
-    pair.say(Ready(session="s"))
+    pair.send(Ready(session="s"))
     for command in COMMANDS[dialect.name]:
         pair.ask(command)
     whole, parts = dialect.engine_side(env(), version=version), dialect.engine_side(env(), version=version)
-    told = [command for chunk in chunks(pair.to_engine, data) for command in parts.receive(chunk)]
-    assert told == whole.receive(pair.to_engine)
+    result = [command for chunk in chunks(pair.to_engine, data) for command in parts.receive(chunk)]
+    assert result == whole.receive(pair.to_engine)
 
 
 @every_end
@@ -206,7 +206,7 @@ def test_any_chunking_gives_the_same_commands(dialect: Dialect, version: str, da
 def test_a_frame_holds_no_raw_line_separator(dialect: Dialect, version: str, text: str, turn: str) -> None:
     awkward = f"{text}\n\r\u2028\u2029\x85\ud800"
     pair = Pair(dialect, version)
-    pair.say(Ready(session="s"))
+    pair.send(Ready(session="s"))
     pair.ask(Prompt(turn, awkward))
     for event in (
         TurnStarted(turn=turn),
@@ -218,7 +218,7 @@ def test_a_frame_holds_no_raw_line_separator(dialect: Dialect, version: str, tex
         ToolFinished("c1", "Bash", awkward, "denied", reason=awkward, turn=turn),
         TurnEnded("end", turn=turn),
     ):
-        pair.say(event)
+        pair.send(event)
     for wire in (pair.to_host, pair.to_engine):
         assert all(line.startswith(b"{") and line.endswith(b"}") for line in wire.rstrip(b"\n").split(b"\n"))
         assert "\u2028" not in wire.decode()
@@ -240,9 +240,9 @@ def test_no_frame_is_longer_than_the_limit(dialect: Dialect, version: str) -> No
         ToolFinished("c1", "Write", long, turn="t"),
         TurnEnded("end", turn="t"),
     ):
-        pair.say(event)
+        pair.send(event)
     assert max(map(len, pair.to_host.splitlines(keepends=True))) <= dialect.max_frame
-    assert "".join(event.text for event in pair.heard if isinstance(event, TextDelta)) == long
+    assert "".join(event.text for event in pair.received if isinstance(event, TextDelta)) == long
 
 
 # Garbage.
@@ -255,9 +255,9 @@ def test_garbage_is_data_to_an_engine_and_each_bad_line_is_answered_once(
     dialect: Dialect, version: str, garbage: bytes
 ) -> None:
     engine = dialect.engine_side(env(), version=version)
-    told = engine.receive(garbage) + engine.receive(b"\n") + engine.receive_eof()
-    assert all(isinstance(command, MalformedCommand | UnknownCommand) for command in told)
-    assert len(engine.data_to_send().splitlines()) == len(told)
+    result = engine.receive(garbage) + engine.receive(b"\n") + engine.receive_eof()
+    assert all(isinstance(command, MalformedCommand | UnknownCommand) for command in result)
+    assert len(engine.data_to_send().splitlines()) == len(result)
 
 
 @every_end

@@ -10,10 +10,10 @@ def test_what_fits_is_left_alone() -> None:
 
 
 def test_long_text_loses_its_middle_and_says_so() -> None:
-    found = jsonl.parse(line_limit.line({"type": "t", "output": "a" * LIMIT + "b" * LIMIT}, LIMIT).rstrip())
-    assert found["output"].startswith("aaa")
-    assert found["output"].endswith("bbb")
-    assert "characters left out" in found["output"]
+    actual = jsonl.parse(line_limit.line({"type": "t", "output": "a" * LIMIT + "b" * LIMIT}, LIMIT).rstrip())
+    assert actual["output"].startswith("aaa")
+    assert actual["output"].endswith("bbb")
+    assert "characters left out" in actual["output"]
 
 
 def test_many_keys_and_items_are_cut_too_but_never_what_a_peer_matches_by() -> None:

@@ -38,12 +38,12 @@ def test_the_file_in_the_tree_is_what_the_shapes_say(name: str) -> None:
 
 @pytest.mark.parametrize(("dialect", "version"), ENDS, ids=NAMES)
 def test_every_frame_is_in_the_schema_of_its_direction(dialect: Dialect, version: str) -> None:
-    found = generate.schema(dialect, version)
+    actual = generate.schema(dialect, version)
     for direction, shapes in dialect.shapes[version].items():
-        listed = [found["$defs"][ref["$ref"].rpartition("/")[2]] for ref in found["$defs"][direction]["anyOf"]]
+        listed = [actual["$defs"][ref["$ref"].rpartition("/")[2]] for ref in actual["$defs"][direction]["anyOf"]]
         for part, name in zip(listed, shapes, strict=True):
             check_name(part["properties"], name)
-    assert msgspec.json.encode(msgspec.json.decode(text := msgspec.json.encode(found))) == text
+    assert msgspec.json.encode(msgspec.json.decode(text := msgspec.json.encode(actual))) == text
 
 
 def check_name(fields: dict[str, Any], name: str) -> None:

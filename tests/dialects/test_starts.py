@@ -37,13 +37,13 @@ def test_file_arguments_are_refused_as_the_seed_says() -> None:
 
 
 def test_a_model_may_name_its_provider_and_how_hard_to_think() -> None:
-    told = omp(["--mode", "rpc", "--model", "anthropic/claude-opus-5:high"])
-    assert (told["provider"], told["model"], told["thinking_level"]) == ("anthropic", "claude-opus-5", "high")
+    result = omp(["--mode", "rpc", "--model", "anthropic/claude-opus-5:high"])
+    assert (result["provider"], result["model"], result["thinking_level"]) == ("anthropic", "claude-opus-5", "high")
 
 
 def test_a_slash_in_a_models_own_name_is_left_alone() -> None:
-    told = omp(["--mode", "rpc", "--provider", "openai", "--model", "meta/llama-4:free"])
-    assert (told["provider"], told["model"]) == ("openai", "meta/llama-4:free")
+    result = omp(["--mode", "rpc", "--provider", "openai", "--model", "meta/llama-4:free"])
+    assert (result["provider"], result["model"]) == ("openai", "meta/llama-4:free")
 
 
 def test_tools_are_known_by_the_names_that_omp_gives_them() -> None:
@@ -70,9 +70,9 @@ def test_a_session_is_named_by_its_id_or_by_a_file_that_exists(tmp_path: Path) -
 
 
 def test_an_extension_in_another_language_is_noted_and_not_run() -> None:
-    told = omp(["--mode", "rpc", "-e", "mine.py", "-e", "theirs.ts"])
-    assert told["extensions"] == ["mine.py"]
-    assert told["ignored"] == ["--extension theirs.ts"]
+    result = omp(["--mode", "rpc", "-e", "mine.py", "-e", "theirs.ts"])
+    assert result["extensions"] == ["mine.py"]
+    assert result["ignored"] == ["--extension theirs.ts"]
 
 
 def test_which_version_is_spoken_says_a_flag_or_the_name_of_the_program() -> None:
@@ -94,22 +94,29 @@ def test_what_makes_no_sense_to_omp_is_refused(words: list[str]) -> None:
 
 
 def test_the_line_of_the_python_sdk_is_understood() -> None:
-    told = claude("--system-prompt", "", "--allowedTools", "Read,Bash(git log:*)", "--permission-prompt-tool", "stdio")
-    assert told["allow"] == ["Read", "Bash(git log:*)"]
-    assert told["prompts"] is True
-    assert "system_prompt" not in told
+    result = claude(
+        "--system-prompt", "", "--allowedTools", "Read,Bash(git log:*)", "--permission-prompt-tool", "stdio"
+    )
+    assert result["allow"] == ["Read", "Bash(git log:*)"]
+    assert result["prompts"] is True
+    assert "system_prompt" not in result
 
 
 def test_the_line_of_the_typescript_sdk_is_understood_equals_signs_and_empty_values() -> None:
-    told = claude("--max-turns=5", "--max-budget-usd=3.5", "--setting-sources=", "--tools=", "--effort=low")
-    assert (told["max_turns"], told["budget:max_cost_usd"], told["tools"], told["effort"]) == (5, 3.5, [], "low")
-    assert (told["budget_anew"], claude()["budget_anew"]) == (True, False)
+    result = claude("--max-turns=5", "--max-budget-usd=3.5", "--setting-sources=", "--tools=", "--effort=low")
+    assert (result["max_turns"], result["budget:max_cost_usd"], result["tools"], result["effort"]) == (
+        5,
+        3.5,
+        [],
+        "low",
+    )
+    assert (result["budget_anew"], claude()["budget_anew"]) == (True, False)
 
 
 def test_a_tool_that_is_forbidden_by_its_name_is_taken_away_and_a_rule_denies() -> None:
-    told = claude("--disallowedTools", "WebFetch,Bash(rm:*)")
-    assert told["without"] == ["WebFetch"]
-    assert told["deny"] == ["Bash(rm:*)"]
+    result = claude("--disallowedTools", "WebFetch,Bash(rm:*)")
+    assert result["without"] == ["WebFetch"]
+    assert result["deny"] == ["Bash(rm:*)"]
 
 
 @pytest.mark.parametrize("flag", ["--allowedTools", "--disallowedTools", "--tools"])
@@ -149,10 +156,10 @@ def test_servers_come_as_json_or_in_a_file_and_those_inside_the_host_are_told_ap
 
 def test_rules_in_settings_join_those_of_flags() -> None:
     settings = json.dumps({"permissions": {"allow": ["Read"], "deny": ["Bash(curl:*)"]}, "model": "opus"})
-    told = claude("--allowedTools", "Glob", "--settings", settings)
-    assert told["allow"] == ["Glob", "Read"]
-    assert told["deny"] == ["Bash(curl:*)"]
-    assert str(told["model"]).startswith("claude-opus")
+    result = claude("--allowedTools", "Glob", "--settings", settings)
+    assert result["allow"] == ["Glob", "Read"]
+    assert result["deny"] == ["Bash(curl:*)"]
+    assert str(result["model"]).startswith("claude-opus")
 
 
 def test_folders_and_commands_at_certain_moments_in_settings_are_in_force_and_the_rest_is_named(tmp_path: Path) -> None:
@@ -166,10 +173,10 @@ def test_folders_and_commands_at_certain_moments_in_settings_are_in_force_and_th
         },
         "sandbox": {"enabled": True},
     }
-    told = claude("--add-dir", "/", "--settings", json.dumps(settings))
-    assert (told["folders"], told["approval_mode"], told["effort"]) == (["/", str(tmp_path)], "default", "low")
-    assert told["hooks"] == {"PreToolUse": [{"matcher": "Bash", "command": "check", "timeout": 5}]}
-    assert told["ignored"] == [
+    result = claude("--add-dir", "/", "--settings", json.dumps(settings))
+    assert (result["folders"], result["approval_mode"], result["effort"]) == (["/", str(tmp_path)], "default", "low")
+    assert result["hooks"] == {"PreToolUse": [{"matcher": "Bash", "command": "check", "timeout": 5}]}
+    assert result["ignored"] == [
         "--settings: sandbox",
         "--settings: additionalDirectories /nowhere/at/all",
         "--settings: hooks.PreToolUse of the type prompt",
@@ -240,8 +247,8 @@ def test_three_words_mean_that_people_are_asked(mode: str) -> None:
 def test_thinking_has_three_flags_and_one_meaning() -> None:
     assert claude("--thinking", "adaptive")["thinking"] == "enabled"
     assert claude("--thinking", "disabled")["thinking"] == "disabled"
-    told = claude("--max-thinking-tokens", "2000")
-    assert (told["thinking"], told["thinking_budget"]) == ("enabled", 2000)
+    result = claude("--max-thinking-tokens", "2000")
+    assert (result["thinking"], result["thinking_budget"]) == ("enabled", 2000)
     assert claude("--max-thinking-tokens=0")["thinking"] == "disabled"
 
 
@@ -281,11 +288,11 @@ def test_a_new_session_has_a_uuid_of_its_own() -> None:
 
 def test_whether_anything_runs_is_told_openly_or_to_an_sdk_alone() -> None:
     values: dict[str, object] = {"workspace": "/w", "mode": "default", "output_format": "stream-json", "provider": "x"}
-    told = {
+    result = {
         name: claude_start.codec_options(values, {name: "1"}, "s")["session_state"]
         for name in ("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "CLAUDE_CODE_SDK_READS_SESSION_STATE", "NEITHER")
     }
-    assert list(told.values()) == [True, "hidden", False]
+    assert list(result.values()) == [True, "hidden", False]
 
 
 def test_some_flags_take_all_words_up_to_the_next_flag(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ class Conversation:
         self._flags = ["--force", *place.script(SCRIPT)]
         self._folder = place.sessions / "one"
         self._prompts = 0
-        self._heard: dict[str, str] = {}
+        self._received: dict[str, str] = {}
         """For each turn whose beginning was told, all its text."""
         self._ended: set[str] = set()
         self.lives = 0
@@ -112,12 +112,12 @@ class Conversation:
         return {"type": "message", "msg_id": name, "input": name, "files": [f"{name}.png"]}
 
     def _hear(self, frame: Frame) -> None:
-        turn = frame.get("msg_id") or (list(self._heard)[-1] if self._heard else "")
+        turn = frame.get("msg_id") or (list(self._received)[-1] if self._received else "")
         match frame["type"]:
             case "stream_start":
-                self._heard[turn] = ""
+                self._received[turn] = ""
             case "text_delta":
-                self._heard[turn] += frame["text"]
+                self._received[turn] += frame["text"]
             case "stream_end":
                 assert frame["finish_reason"] == "stop", frame
                 self._ended.add(turn)
@@ -128,25 +128,25 @@ class Conversation:
 
     def _verify(self) -> None:
         if not (self._folder / "log.jsonl").exists():
-            assert not self._heard
+            assert not self._received
             return
-        found = log.read_path(str(self._folder / "log.jsonl"))
-        assert not found.faults
-        assert sum(isinstance(entry.body, Opened) for entry in found.entries) <= 1
-        told = Replay(found.entries)
-        messages = [*told.messages, *filter(None, [missing_results(told.messages)]), *told.waiting.values()]
+        actual = log.read_path(str(self._folder / "log.jsonl"))
+        assert not actual.faults
+        assert sum(isinstance(entry.body, Opened) for entry in actual.entries) <= 1
+        result = Replay(actual.entries)
+        messages = [*result.messages, *filter(None, [missing_results(result.messages)]), *result.waiting.values()]
         check_history(messages)
         for check in VENDORS.values():
             check(ModelRequest("m", "be good", messages, TOOLS))
-        for turn in self._heard:
+        for turn in self._received:
             self._verify_turn(turn, messages)
 
     def _verify_turn(self, turn: str, messages: list[Message]) -> None:
         """Nothing acknowledged is lost: the prompt, every step but the last, and the last one if the turn ended."""
         said = [message_text(message) for message in messages]
         assert said.count(turn) == 1, f"{turn} is there {said.count(turn)} times"
-        heard = self._heard[turn]
-        begun = [step for step in (f"one {turn}", f"two {turn}", f"three {turn}") if step in heard]
+        received = self._received[turn]
+        begun = [step for step in (f"one {turn}", f"two {turn}", f"three {turn}") if step in received]
         done = begun if turn in self._ended else begun[:-1]
         for step in done:
             at = next(number for number, text in enumerate(said) if text.startswith(step))

@@ -42,8 +42,8 @@ class Vendor(NamedTuple):
     def engine(self, place: Place, url: str, *flags: str) -> Engine:
         if self.settings:
             place.configure(self.settings)
-        told = ("--provider", self.provider, "--base-url", url, "--model", "some-model", *flags)
-        return place.started(*told, env=self.env)
+        result = ("--provider", self.provider, "--base-url", url, "--model", "some-model", *flags)
+        return place.started(*result, env=self.env)
 
 
 OPENAI = {"OPENAI_API_KEY": SECRET}

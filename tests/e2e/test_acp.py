@@ -261,10 +261,12 @@ def test_a_question_that_nobody_answers_does_not_hold_up_a_cancel(place: Place, 
     client.prompt(1, session)
     while client.next().get("method") != "session/request_permission":
         pass
-    asked = client.seen[-1]["id"]
+    requested = client.seen[-1]["id"]
     client.notify("session/cancel", sessionId=session)
     assert client.answer(1)["result"]["stopReason"] == "cancelled"
-    assert asked in [one["params"].get("requestId") for one in client.seen if one.get("method") == "$/cancel_request"]
+    assert requested in [
+        one["params"].get("requestId") for one in client.seen if one.get("method") == "$/cancel_request"
+    ]
     assert not (place.workspace / "hello.txt").exists()
 
 

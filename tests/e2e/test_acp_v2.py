@@ -64,8 +64,8 @@ def reject(params: Object) -> Object:
 
 
 def updates(client: Client, kind: str) -> list[Object]:
-    told = [one["params"]["update"] for one in client.seen if one.get("method") == "session/update"]
-    return [one for one in told if one["sessionUpdate"] == kind]
+    result = [one["params"]["update"] for one in client.seen if one.get("method") == "session/update"]
+    return [one for one in result if one["sessionUpdate"] == kind]
 
 
 # The version.

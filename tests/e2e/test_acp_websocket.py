@@ -108,7 +108,7 @@ def listen(place: Place) -> Iterator[Listen]:
         yield listen
 
 
-def say(client: Client, place: Place, id: object = 1) -> str:
+def emit(client: Client, place: Place, id: object = 1) -> str:
     """Opens a session, and returns what the agent says in it."""
     session = client.open(place.workspace, f"n{id}")
     client.prompt(id, session)
@@ -132,7 +132,7 @@ def test_a_plain_client_has_a_turn_and_sees_no_numbers(place: Place, listen: Lis
     client = agent.client()
     assert client.agent.socket.response.headers["Acp-Connection-Id"]
     assert "polylect" not in client.initialize()["_meta"]
-    assert say(client, place) == "Yes."
+    assert emit(client, place) == "Yes."
     assert client.agent.numbers == []
 
 
@@ -160,7 +160,7 @@ def test_a_message_may_have_several_lines_and_fragments_and_binary_ones_are_igno
     request = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
     client.agent.socket.send(iter(json.dumps(request, indent=2)))
     assert client.agent.frame()["id"] == 0
-    assert say(client, place) == "Yes."
+    assert emit(client, place) == "Yes."
 
 
 def test_bad_messages_are_answered_and_the_connection_stays(place: Place, listen: Listen) -> None:
@@ -177,7 +177,7 @@ def test_bad_messages_are_answered_and_the_connection_stays(place: Place, listen
         client.agent.socket.send(bad)
         codes.append(client.agent.frame()["error"]["code"])
     assert codes == [-32700, -32600, -32600]
-    assert say(client, place) == "Yes."
+    assert emit(client, place) == "Yes."
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ def test_garbage_harms_nobody_else(place: Place, listen: Listen) -> None:
             with contextlib.suppress(ConnectionResetError):
                 while raw.recv(65536):
                     pass
-    assert say(client, place) == "Yes."
+    assert emit(client, place) == "Yes."
     assert "Traceback" not in agent.engine.errors
 
 
@@ -325,7 +325,7 @@ def test_a_message_that_is_too_long_ends_its_connection_and_no_other(place: Plac
     two.initialize()
     one.agent.send({"jsonrpc": "2.0", "id": 1, "method": "x", "params": {"text": "x" * 100_000}})
     assert one.agent.closed() == 1009
-    assert say(two, place) == "Yes."
+    assert emit(two, place) == "Yes."
 
 
 def test_there_is_a_limit_of_connections(listen: Listen) -> None:
@@ -354,7 +354,7 @@ def test_a_client_that_reads_nothing_stops_its_own_sessions_alone(place: Place, 
     session = slow.open(place.workspace)
     slow.prompt(1, session, "flood")
     agent.engine.wait_until_stuck()
-    assert say(quick, place) == "Yes."
+    assert emit(quick, place) == "Yes."
     assert not reply_is_stored(place)
     words = []
     while "id" not in (message := slow.agent.frame()):
@@ -385,7 +385,7 @@ def test_a_client_that_answers_pings_stays(place: Place, listen: Listen) -> None
     agent = listen('[[reply]]\nsay = [{ wait = 1.0 }, "Yes."]\n', "--ping-seconds", "0.1")
     client = agent.client()
     client.initialize()
-    assert say(client, place) == "Yes."
+    assert emit(client, place) == "Yes."
 
 
 # Ends.
@@ -524,7 +524,7 @@ def test_a_client_may_come_back_before_its_loss_is_noticed_and_without_headers(p
     assert own["resumeSeconds"] == 60
     come_back(agent, client, 1, path=f"?connection={own['connection']}")
     assert old.closed() == 1001
-    assert say(client, place) == "Yes."
+    assert emit(client, place) == "Yes."
 
 
 def test_sessions_of_a_client_that_stays_away_end(place: Place, listen: Listen) -> None:

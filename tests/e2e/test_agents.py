@@ -63,8 +63,8 @@ class Wire(NamedTuple):
     def connect(self, place: Place) -> Agent:
         file = place.workspace.parent / "children.toml"
         file.write_text(CHILDREN.replace("CALLS", self.calls))
-        told = {"cwd": str(place.workspace), "env": place.env, "provider": "scripted", "script": str(file)}
-        return connect(self.engine, args=self.args, version=self.version, **told)
+        result = {"cwd": str(place.workspace), "env": place.env, "provider": "scripted", "script": str(file)}
+        return connect(self.engine, args=self.args, version=self.version, **result)
 
 
 WIRES = {
@@ -93,12 +93,12 @@ def bounded(work: Awaitable[None]) -> None:
 
 def test_two_agents_at_once_one_is_denied_a_tool_and_one_is_stopped(wire: Wire, place: Place) -> None:
     """Issue 5: all dialects tell the same story."""
-    heard: list[Event] = []
+    received: list[Event] = []
 
     async def work() -> None:
         async with wire.connect(place) as engine:
             async for event in engine.prompt("both"):
-                heard.append(event)
+                received.append(event)
                 match event:
                     case Ask(name="Bash"):
                         await event.deny("not here")
@@ -112,14 +112,14 @@ def test_two_agents_at_once_one_is_denied_a_tool_and_one_is_stopped(wire: Wire, 
 
     bounded(work())
     assert not (place.workspace / "forbidden").exists()
-    assert [event.name for event in heard if isinstance(event, Ask)][-1] == "Bash"
-    finished = [(event.name, event.outcome) for event in heard if isinstance(event, ToolFinished)]
+    assert [event.name for event in received if isinstance(event, Ask)][-1] == "Bash"
+    finished = [(event.name, event.outcome) for event in received if isinstance(event, ToolFinished)]
     assert finished[0] == ("Bash", "denied")
     assert finished[-1] == ("Agent" if wire.calls is ONE_BY_ONE else "Spawn", "cancelled")
-    assert isinstance(heard[-1], TurnEnded)
-    assert heard[-1].reason == "cancelled"
-    lanes = {event.agent: event.name for event in heard if isinstance(event, AgentStarted)}
-    ended = {lanes[event.agent]: event.ok for event in heard if isinstance(event, AgentEnded)}
+    assert isinstance(received[-1], TurnEnded)
+    assert received[-1].reason == "cancelled"
+    lanes = {event.agent: event.name for event in received if isinstance(event, AgentStarted)}
+    ended = {lanes[event.agent]: event.ok for event in received if isinstance(event, AgentEnded)}
     assert sorted(lanes.values()) == (["one", "two"] if wire.lanes else [])
     assert ended == ({"one": True, "two": False} if wire.lanes else {})
 
@@ -127,8 +127,8 @@ def test_two_agents_at_once_one_is_denied_a_tool_and_one_is_stopped(wire: Wire, 
 # What only one wire has words for is looked at frame by frame.
 
 
-def kinds(frames: list[Frame], *wanted: str) -> list[Frame]:
-    return [frame for frame in frames if frame["type"] in wanted]
+def kinds(frames: list[Frame], *expected: str) -> list[Frame]:
+    return [frame for frame in frames if frame["type"] in expected]
 
 
 def test_what_agents_say_is_relayed_inside_and_their_asks_are_the_turns(place: Place) -> None:
@@ -185,9 +185,9 @@ def test_an_agent_in_the_background_outlives_its_turn_and_reports_in_one_of_its_
     (pipes.workspace / "news").write_text("fine weather")
     frames = engine.until("stream_end")
     [begun] = kinds(frames, "stream_start")
-    [told] = kinds(frames, "text_delta")
-    assert begun["msg_id"] == told["msg_id"] == frames[-1]["msg_id"] != "m1"
-    assert "fine weather" in told["text"]
+    [result] = kinds(frames, "text_delta")
+    assert begun["msg_id"] == result["msg_id"] == frames[-1]["msg_id"] != "m1"
+    assert "fine weather" in result["text"]
     assert engine.finish() == ([], 0) if host == "stays" else engine.wait() == 0
 
 
@@ -304,8 +304,8 @@ def test_a_host_of_0_1_0_is_asked_for_a_step_as_for_any_call(place: Place) -> No
     place.configure("[tools]\nscript = true\n")
     engine = place.started("--force", "--protocol", "0.1.0", script=SCRIPT)
     engine.send(message("go"))
-    asked = engine.until("tool_request")[-1]
-    assert (asked["call_id"], asked["tool"]["name"]) == ("c1", "Bash")
+    requested = engine.until("tool_request")[-1]
+    assert (requested["call_id"], requested["tool"]["name"]) == ("c1", "Bash")
     engine.send(approve("c1"))
     assert kinds(engine.until("stream_end"), "tool_result")[-1]["status"] == "success"
     assert (place.workspace / "deployed").exists()

@@ -27,7 +27,7 @@ def test_T1_messages_for_a_turn_that_were_acknowledged_outlive_a_kill(place: Pla
         again = Engine([*argv, "--resume", "one"], place.workspace, place.env)
         place.keep(again)
         again.send({"type": "get_messages"})
-        found = again.until("response")[-1]["data"]["messages"]
-        assert [message["content"][0]["text"] for message in found] == ["Hello", "m0", "m1", "m2"]
+        actual = again.until("response")[-1]["data"]["messages"]
+        assert [message["content"][0]["text"] for message in actual] == ["Hello", "m0", "m1", "m2"]
         again.close_input()
         assert again.wait() == 0

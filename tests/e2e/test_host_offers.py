@@ -64,8 +64,8 @@ def until(engine: Engine, kind: str) -> list[Frame]:
             request = frame["request"]
             mcp = request["subtype"] == "mcp_message"
             answer = {"mcp_response": served(request["message"])} if mcp else {}
-            told = {"subtype": "success", "request_id": frame["request_id"], "response": answer}
-            engine.send({"type": "control_response", "response": told})
+            result = {"subtype": "success", "request_id": frame["request_id"], "response": answer}
+            engine.send({"type": "control_response", "response": result})
     return frames
 
 
@@ -76,15 +76,15 @@ def test_a_server_and_a_hook_inside_the_host_are_used(place: Place) -> None:
     request = {"subtype": "initialize", "hooks": hooks}
     engine.send({"type": "control_request", "request_id": "r1", "request": request})
     before = until(engine, "control_response")
-    asked = [frame["request"]["message"]["method"] for frame in before[:-1]]
-    assert asked[:3] == ["initialize", "notifications/initialized", "tools/list"]
+    requested = [frame["request"]["message"]["method"] for frame in before[:-1]]
+    assert requested[:3] == ["initialize", "notifications/initialized", "tools/list"]
     engine.send({"type": "user", "message": {"role": "user", "content": "add"}})
     frames = until(engine, "result")
     assert "mcp__calc__add" in next(frame for frame in frames if frame["type"] == "system")["tools"]
     [hook] = [frame["request"] for frame in frames if frame.get("request", {}).get("subtype") == "hook_callback"]
     assert (hook["callback_id"], hook["input"]["tool_name"]) == ("hook_0", "mcp__calc__add")
-    [told] = [frame["message"]["content"][0] for frame in frames if frame["type"] == "user"]
-    assert (told["content"], told["is_error"]) == ([{"type": "text", "text": "3"}], False)
+    [result] = [frame["message"]["content"][0] for frame in frames if frame["type"] == "user"]
+    assert (result["content"], result["is_error"]) == ([{"type": "text", "text": "3"}], False)
     engine.close_input()
     assert engine.wait() == 0
 

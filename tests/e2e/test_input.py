@@ -233,9 +233,9 @@ def test_stray_prints_do_not_reach_the_host(place: Place) -> None:
         "builtins.__import__ = noisy\n"
     )
     env = {**place.env, "PYTHONPATH": f"{loud}{os.pathsep}{place.env['PYTHONPATH']}"}
-    given = json.dumps(message("Hello")).encode()
+    supplied = json.dumps(message("Hello")).encode()
     done = subprocess.run(
-        place.argv(), input=given, env=env, cwd=place.workspace, capture_output=True, timeout=PATIENCE, check=False
+        place.argv(), input=supplied, env=env, cwd=place.workspace, capture_output=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0
     assert b"stray" in done.stderr

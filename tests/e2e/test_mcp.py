@@ -26,12 +26,12 @@ def test_l5_a_configured_server_is_connected_after_ready_and_its_tools_can_be_ca
         assert up["name"] == "sums"
         assert up["tools"] == ["echo"]
         engine.send({"type": "message", "msg_id": "m1", "content": "2 + 3?"})
-        asked = engine.until("tool_request")[-1]
-        assert asked["tool"]["category"] == "mcp"
-        assert asked["tool"]["description"] == 'MCP sums/echo: {"a":2,"b":3}'
+        requested = engine.until("tool_request")[-1]
+        assert requested["tool"]["category"] == "mcp"
+        assert requested["tool"]["description"] == 'MCP sums/echo: {"a":2,"b":3}'
         engine.send({"type": "tool_approve", "call_id": "c1"})
-        told = "".join(frame["text"] for frame in engine.until("stream_end") if frame["type"] == "text_delta")
-        assert told == 'It is {"a": 2, "b": 3}.'
+        result = "".join(frame["text"] for frame in engine.until("stream_end") if frame["type"] == "text_delta")
+        assert result == 'It is {"a": 2, "b": 3}.'
         assert engine.finish()[1] == 0
 
 

@@ -86,8 +86,8 @@ def test_each_mistake_names_the_setting_and_the_conversation_goes_on(place: Plac
     with serving(*(answer for mistake in mistakes.values() for answer in (mistake, wire.answer()))) as server:
         flags = ("--provider", wire.provider, "--base-url", server.url, "--model", "a.model-v1:0")
         engine = place.started(*flags, env=wire.env)
-        for told in mistakes:
-            assert told in fault(ask(engine, "bad"))
+        for result in mistakes:
+            assert result in fault(ask(engine, "bad"))
             assert said(ask(engine, "good")) == "Hello"
 
 
@@ -212,10 +212,10 @@ def test_p5_keys_reach_the_service_and_nobody_else(place: Place, wire: Wire, fla
         bodies = b"".join(request.body for request in server.requests).decode()
     assert "PATH=" in bodies
     assert "[secret]" in fault(frames[-1])
-    kept = [path for path in place.folder.rglob("*") if path.is_file() and "state" in path.parts]
-    assert kept
-    told = json.dumps([frames, rest]) + engine.errors + bodies + "".join(path.read_text() for path in kept)
-    assert not [name for name, value in env.items() if value in told]
+    stored = [path for path in place.folder.rglob("*") if path.is_file() and "state" in path.parts]
+    assert stored
+    result = json.dumps([frames, rest]) + engine.errors + bodies + "".join(path.read_text() for path in stored)
+    assert not [name for name, value in env.items() if value in result]
 
 
 def test_a_short_key_is_not_taken_out_of_other_words(place: Place) -> None:

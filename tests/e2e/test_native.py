@@ -54,8 +54,8 @@ def section(title: str) -> str:
 
 
 def arrows(text: str) -> list[tuple[str, Frame]]:
-    found = re.findall(r"^ *([→←]) (\{.*\})$", text, re.MULTILINE)
-    return [(arrow, json.loads(line)) for arrow, line in found]
+    actual = re.findall(r"^ *([→←]) (\{.*\})$", text, re.MULTILINE)
+    return [(arrow, json.loads(line)) for arrow, line in actual]
 
 
 def comparable(frame: Frame) -> dict[str, Any]:
@@ -126,9 +126,9 @@ def test_a_host_gives_the_model_a_tool_as_the_page_says(start: Start) -> None:
 
 
 def test_commands_of_the_page_are_commands() -> None:
-    found = re.findall(r"`(\{\"type\":\"[^`]*\})`", section("What you can do"))
-    assert len(found) >= 15
-    valid("commands", [json.loads(one.replace("{...}", "{}")) for one in found])
+    actual = re.findall(r"`(\{\"type\":\"[^`]*\})`", section("What you can do"))
+    assert len(actual) >= 15
+    valid("commands", [json.loads(one.replace("{...}", "{}")) for one in actual])
 
 
 def test_a_session_is_opened_as_the_page_says(start: Start, place: Place) -> None:

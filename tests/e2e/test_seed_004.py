@@ -166,13 +166,13 @@ def test_several_tools_at_once_are_asked_for_together_and_run_together(place: Pl
     for name in ("a.txt", "b.txt"):
         (place.workspace / name).write_text(f"{name}\n")
     engine = place.started(*OLD, script=TWO_READS)
-    asked = '{"type":"tool_request","msg_id":"m1",'
+    requested = '{"type":"tool_request","msg_id":"m1",'
     read = '"tool":{"name":"Read","category":"info","args":{"file_path":'
     engine.talk(f"""
         → {{"type":"message","msg_id":"m1","input":"Read both"}}
         ← {{"type":"stream_start","msg_id":"m1"}}
-        ← {asked}"call_id":"t1",{read}"a.txt"}},"description":"Read a.txt"}}}}
-        ← {asked}"call_id":"t2",{read}"b.txt"}},"description":"Read b.txt"}}}}
+        ← {requested}"call_id":"t1",{read}"a.txt"}},"description":"Read a.txt"}}}}
+        ← {requested}"call_id":"t2",{read}"b.txt"}},"description":"Read b.txt"}}}}
         → {{"type":"tool_approve","call_id":"t1","scope":"once"}}
         → {{"type":"tool_approve","call_id":"t2","scope":"once"}}
         ← {{"type":"tool_running","msg_id":"m1","call_id":"t1","tool_name":"Read"}}

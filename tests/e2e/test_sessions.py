@@ -11,7 +11,7 @@ from engine_process import Place, Sleepers, message, say_once
 COUNTS = '[[reply]]\ntext = "Turn {turn}."'
 
 
-def say(place: Place, *flags: str, script: str = COUNTS) -> str:
+def prompt(place: Place, *flags: str, script: str = COUNTS) -> str:
     """One prompt, one answer, and the end."""
     engine = place.started(*flags, script=script)
     engine.send(message("next"))
@@ -26,19 +26,19 @@ def logged(place: Place, session: str) -> list[dict[str, object]]:
 
 def test_resume_goes_on_where_it_was(place: Place) -> None:
     """S2."""
-    assert say(place, "--session-id", "one") == "Turn 1."
-    assert say(place, "--resume", "one") == "Turn 2."
-    assert say(place, "--continue") == "Turn 3."
+    assert prompt(place, "--session-id", "one") == "Turn 1."
+    assert prompt(place, "--resume", "one") == "Turn 2."
+    assert prompt(place, "--continue") == "Turn 3."
 
 
 def test_latest_is_the_most_recently_active_of_this_workspace(place: Place) -> None:
     """S2."""
     other = place.folder / "other"
     other.mkdir()
-    say(place, "--session-id", "first")
-    say(place, "--session-id", "second")
-    say(place, "--session-id", "elsewhere", "--workspace", str(other))
-    say(place, "--resume", "first")
+    prompt(place, "--session-id", "first")
+    prompt(place, "--session-id", "second")
+    prompt(place, "--session-id", "elsewhere", "--workspace", str(other))
+    prompt(place, "--resume", "first")
     assert place.started("--resume", "latest").ready["session_id"] == "first"
 
 
@@ -58,7 +58,7 @@ def test_resume_latest_without_any_says_so(place: Place) -> None:
 
 def test_a_session_id_that_exists_is_refused(place: Place) -> None:
     """S2."""
-    say(place, "--session-id", "one")
+    prompt(place, "--session-id", "one")
     done = place.run("--json-stream", "--session-id", "one")
     assert (done.code, done.out) == (1, b"")
     assert "--resume one" in done.errors
@@ -70,7 +70,7 @@ def test_a_session_in_which_nothing_was_said_leaves_no_trace(place: Place) -> No
 
 
 def test_without_sessions_nothing_is_written(place: Place) -> None:
-    assert say(place, "--no-session") == "Turn 1."
+    assert prompt(place, "--no-session") == "Turn 1."
     assert not place.sessions.exists()
 
 
@@ -93,7 +93,7 @@ def test_a_session_is_free_again_when_its_process_was_killed(place: Place) -> No
     first.send(message("next"))
     first.until("stream_end")
     first.end()
-    assert say(place, "--resume", "one") == "Turn 2."
+    assert prompt(place, "--resume", "one") == "Turn 2."
 
 
 @pytest.mark.parametrize(
@@ -119,25 +119,25 @@ def test_the_prompt_is_on_disk_before_it_is_acknowledged(place: Place) -> None:
 
 def test_a_torn_last_line_is_repaired(place: Place) -> None:
     """S1."""
-    say(place, "--session-id", "one")
+    prompt(place, "--session-id", "one")
     path = place.sessions / "one" / "log.jsonl"
     path.write_bytes(path.read_bytes() + b'{"id":"torn","parent":"x","at":1,"bo')
-    assert say(place, "--resume", "one") == "Turn 2."
+    assert prompt(place, "--resume", "one") == "Turn 2."
     assert all(logged(place, "one"))
 
 
 def test_a_damaged_line_costs_no_more_than_itself(place: Place) -> None:
     """S1."""
-    say(place, "--session-id", "one")
+    prompt(place, "--session-id", "one")
     path = place.sessions / "one" / "log.jsonl"
     path.write_bytes(path.read_bytes() + b"\xff\xfe garbage\n")
-    assert say(place, "--resume", "one") == "Turn 2."
+    assert prompt(place, "--resume", "one") == "Turn 2."
     assert b"garbage" in path.read_bytes()
 
 
 def test_a_log_that_nobody_can_read_is_not_thrown_away(place: Place) -> None:
     """S1."""
-    say(place, "--session-id", "one")
+    prompt(place, "--session-id", "one")
     path = place.sessions / "one" / "log.jsonl"
     path.write_bytes(b'{"written":"by a later version"}\n')
     engine = place.start("--resume", "one")
@@ -165,7 +165,7 @@ def test_kill_in_the_middle_of_a_tool_leaves_a_session_that_resumes(place: Place
     sleepers.wait_until_started()
     engine.end()
     sleepers.wait_until_gone()
-    assert say(place, "--resume", "one", script=script) == "Turn 2, and I remember."
+    assert prompt(place, "--resume", "one", script=script) == "Turn 2, and I remember."
     results = [entry for entry in logged(place, "one") if "cut off" in json.dumps(entry)]
     assert len(results) == 1
 

@@ -120,11 +120,11 @@ def test_values_are_given_with_a_space_or_an_equals_sign(place: Place, form: lis
 def test_version_and_help_are_for_people(place: Place) -> None:
     version = place.run("--version")
     assert (version.code, version.out.decode()) == (0, f"polylect {__version__}\n")
-    asked = place.run("--help")
-    assert (asked.code, asked.errors) == (0, "")
-    assert b"--json-stream" in asked.out
-    assert place.run("acp", "--help").out == asked.out
-    assert [flag for flag in LISTEN_FLAGS if flag.encode() not in asked.out] == []
+    requested = place.run("--help")
+    assert (requested.code, requested.errors) == (0, "")
+    assert b"--json-stream" in requested.out
+    assert place.run("acp", "--help").out == requested.out
+    assert [flag for flag in LISTEN_FLAGS if flag.encode() not in requested.out] == []
 
 
 def test_the_workspace_is_where_tools_work(place: Place) -> None:
@@ -183,13 +183,13 @@ def test_a_link_makes_it_stand_in_for_another_engine(place: Place, name: str, ve
     program.write_text(launcher())
     program.chmod(0o755)
     folder = place.folder / "links"
-    told = subprocess.run([program, "link", name, folder], env=place.env, capture_output=True, text=True, check=True)
-    assert str(folder / name) in told.stdout
+    result = subprocess.run([program, "link", name, folder], env=place.env, capture_output=True, text=True, check=True)
+    assert str(folder / name) in result.stdout
     env = {**place.env, "PATH": f"{folder}{os.pathsep}{place.env['PATH']}"}
     linked = subprocess.run([name, "--json-stream"], input=HELLO, env=env, capture_output=True, check=True)
     assert f'{{"type":"ready","version":"{version}"'.encode() in linked.stdout
-    asked = subprocess.run([name, "--version"], env=env, capture_output=True, text=True, check=True)
-    assert asked.stdout == f"{name} {__version__}\n"
+    requested = subprocess.run([name, "--version"], env=env, capture_output=True, text=True, check=True)
+    assert requested.stdout == f"{name} {__version__}\n"
 
 
 def test_a_link_by_an_unknown_name_is_refused(place: Place) -> None:

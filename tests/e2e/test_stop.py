@@ -135,8 +135,8 @@ def test_control_overtakes_work(place: Place) -> None:
     engine.send(message("flood"))
     engine.until("text_delta")
     engine.send({"type": "ping"})
-    heard = engine.until("pong")
-    assert all(frame["type"] in ("text_delta", "pong") for frame in heard)
+    received = engine.until("pong")
+    assert all(frame["type"] in ("text_delta", "pong") for frame in received)
     engine.send(STOP)
     engine.until("stream_end")
 

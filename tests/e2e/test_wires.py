@@ -38,16 +38,16 @@ def ask(engine: Engine, text: str, *files: str) -> None:
 
 def heard(engine: Engine) -> list[tuple[str, str]]:
     """A turn in short: the frames that every host reads, and what matters in each; deltas in a row are one."""
-    found: list[tuple[str, str]] = []
+    actual: list[tuple[str, str]] = []
     for frame in engine.until("stream_end"):
         kind = frame["type"]
         if kind not in SAYS:
             continue
         text = SAYS[kind](frame)
-        if found and kind in ("text_delta", "thinking") and found[-1][0] == kind:
-            text = found.pop()[1] + text
-        found.append((kind, text))
-    return found
+        if actual and kind in ("text_delta", "thinking") and actual[-1][0] == kind:
+            text = actual.pop()[1] + text
+        actual.append((kind, text))
+    return actual
 
 
 SAYS: dict[str, Callable[[Frame], str]] = {
@@ -241,10 +241,10 @@ def test_whatever_a_service_does_is_said_and_survived(vendor: Vendor, service: S
     for name, trial in trials.items():
         service.give(*trial.answers(vendor))
         ask(engine, name)
-        found = heard(engine)
-        assert [kind for kind, _ in found] == [kind for kind, _ in trial.expected], (name, str(found)[:2000])
-        for (_, said), (_, wanted) in zip(found, trial.expected, strict=True):
-            assert wanted in said, name
+        actual = heard(engine)
+        assert [kind for kind, _ in actual] == [kind for kind, _ in trial.expected], (name, str(actual)[:2000])
+        for (_, said), (_, expected) in zip(actual, trial.expected, strict=True):
+            assert expected in said, name
         if trial.expected[-1] != GREETED[-1]:
             service.give(vendor.says(HELLO))
             ask(engine, f"after {name}")

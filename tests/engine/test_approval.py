@@ -253,8 +253,8 @@ def test_L1_a_tool_that_was_left_behind_by_a_stop_can_ask_nobody(tmp_path: Path)
     class Nagging(Stubborn):
         async def work(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
             await super().work(args, context)
-            asked.append(await context.ask(Ask("", kind="choice", title="Still there?")))
-            heard.set()
+            requested.append(await context.ask(Ask("", kind="choice", title="Still there?")))
+            received.set()
             return ToolReturn("late")
 
     async def conversation(talk: Talk) -> None:
@@ -263,15 +263,15 @@ def test_L1_a_tool_that_was_left_behind_by_a_stop_can_ask_nobody(tmp_path: Path)
         talk.send(Cancel())
         await talk.engine.settled()
         tool.released.set()
-        await heard.wait()
+        await received.wait()
 
-    heard = asyncio.Event()
-    asked: list[Answer] = []
+    received = asyncio.Event()
+    requested: list[Answer] = []
     tool = Nagging()
     model = Scripted.in_order([call("c1", "Nagging"), "ok"])
     talk = run(conversation, tmp_path, model, tool, cancel_timeout=0.01, allow_list=("Nagging",))
     assert talk.of(Ask) == []
-    assert asked[0].verdict != "allow"
+    assert requested[0].verdict != "allow"
 
 
 def test_A1_a_call_whose_arguments_were_cut_off_is_neither_asked_for_nor_run(tmp_path: Path) -> None:

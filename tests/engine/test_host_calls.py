@@ -34,11 +34,11 @@ def at_desk(work: Callable[[Desk], Awaitable[None]]) -> None:
 
 def test_a_call_is_said_once_and_comes_back_with_the_hosts_result() -> None:
     async def work(desk: Desk) -> None:
-        asked = desk.call()
+        requested = desk.call()
         await asyncio.sleep(0)
         assert desk.said == [HostCall("host-1", "tool", {"name": "t"})]
         assert desk.calls.reply(HostReply("host-1", result={"ok": True}))
-        assert await asked == {"ok": True}
+        assert await requested == {"ok": True}
         assert len(desk.said) == 1
 
     at_desk(work)
@@ -46,24 +46,24 @@ def test_a_call_is_said_once_and_comes_back_with_the_hosts_result() -> None:
 
 def test_what_the_host_has_done_so_far_is_heard_before_its_result() -> None:
     async def work(desk: Desk) -> None:
-        heard: list[Any] = []
-        asked = desk.call(on_partial=heard.append)
+        received: list[Any] = []
+        requested = desk.call(on_partial=received.append)
         await asyncio.sleep(0)
         for part in ("a", "b"):
             assert desk.calls.reply(HostReply("host-1", result=part, partial=True))
         desk.calls.reply(HostReply("host-1", result="c"))
-        assert (await asked, heard) == ("c", ["a", "b"])
+        assert (await requested, received) == ("c", ["a", "b"])
 
     at_desk(work)
 
 
 def test_an_error_of_the_hosts_is_a_fault_with_its_words() -> None:
     async def work(desk: Desk) -> None:
-        asked = desk.call()
+        requested = desk.call()
         await asyncio.sleep(0)
         desk.calls.reply(HostReply("host-1", error="no such tool"))
         with pytest.raises(HostFault, match="no such tool"):
-            await asked
+            await requested
 
     at_desk(work)
 
@@ -80,11 +80,11 @@ def test_a_host_that_takes_too_long_is_told_that_nobody_waits() -> None:
 
 def test_a_host_is_told_of_a_call_that_was_cancelled() -> None:
     async def work(desk: Desk) -> None:
-        asked = desk.call()
+        requested = desk.call()
         await asyncio.sleep(0)
-        asked.cancel()
-        await asyncio.wait([asked])
-        assert asked.cancelled()
+        requested.cancel()
+        await asyncio.wait([requested])
+        assert requested.cancelled()
         assert desk.said[1:] == [HostCallEnded("host-1")]
 
     at_desk(work)
@@ -92,22 +92,22 @@ def test_a_host_is_told_of_a_call_that_was_cancelled() -> None:
 
 def test_a_second_reply_and_a_reply_to_nothing_are_not_taken() -> None:
     async def work(desk: Desk) -> None:
-        asked = desk.call()
+        requested = desk.call()
         await asyncio.sleep(0)
         assert not desk.calls.reply(HostReply("host-9"))
         assert desk.calls.reply(HostReply("host-1", result=1))
         assert not desk.calls.reply(HostReply("host-1", result=2))
-        assert await asked == 1
+        assert await requested == 1
 
     at_desk(work)
 
 
 def test_once_the_input_is_closed_calls_fail_at_once_and_later_ones_are_not_even_said() -> None:
     async def work(desk: Desk) -> None:
-        asked = desk.call()
+        requested = desk.call()
         await asyncio.sleep(0)
         desk.calls.host_gone()
-        for call in (asked, desk.call()):
+        for call in (requested, desk.call()):
             with pytest.raises(HostFault, match="closed its end"):
                 await call
         assert len(desk.said) == 1

@@ -239,8 +239,8 @@ def test_the_output_of_a_server_has_a_field_of_its_own(tmp_path: Path, tool: str
 def test_a_call_that_failed_has_a_moment_of_its_own(tmp_path: Path) -> None:
     fail = {"call": "Fail", "id": "c1"}
     talk = hooked(tmp_path, "PostToolUseFailure", {"decision": "block", "reason": "as expected"}, script(fail), Fail())
-    told = hook_inputs(talk)[0]
-    assert (told["hook_event_name"], told["error"], told["tool_use_id"]) == ("PostToolUseFailure", "cannot", "c1")
+    result = hook_inputs(talk)[0]
+    assert (result["hook_event_name"], result["error"], result["tool_use_id"]) == ("PostToolUseFailure", "cannot", "c1")
     assert [event.output for event in talk.of(ToolFinished)] == ["cannot\n\nas expected"]
     assert not hooked(tmp_path, "PostToolUse", {}, script(fail), Fail()).of(HostCall)
 
@@ -281,7 +281,7 @@ def test_the_session_begins_once_and_its_hook_can_add_to_it(tmp_path: Path) -> N
 def test_the_end_of_a_session_is_told_and_nobody_waits_long_for_it(tmp_path: Path) -> None:
     commands = [hello("SessionEnd", timeout=0.01), Prompt("t1", "Go")]
     talk = converse(tmp_path, Scripted.in_order("a"), commands)
-    assert [told["reason"] for told in hook_inputs(talk)] == ["other"]
+    assert [result["reason"] for result in hook_inputs(talk)] == ["other"]
 
 
 def test_a_summary_can_be_refused(tmp_path: Path) -> None:
@@ -333,8 +333,8 @@ def test_a_question_to_the_person_is_told_while_it_waits(tmp_path: Path) -> None
     call = {"call": "Run", "id": "c1", "args": {"command": "ls"}}
     commands = [hello("Notification", matcher="permission_prompt"), Prompt("t1", "Go")]
     talk = converse(tmp_path, script(call), commands, Run(), host=host)
-    [told] = hook_inputs(talk)
-    assert (told["message"], told["notification_type"]) == ("Run {'command': 'ls'}", "permission_prompt")
+    [result] = hook_inputs(talk)
+    assert (result["message"], result["notification_type"]) == ("Run {'command': 'ls'}", "permission_prompt")
     assert [event.outcome for event in talk.of(ToolFinished)] == ["ok"]
     assert len(talk.of(HostCallEnded)) == 1
 
@@ -355,8 +355,8 @@ def test_a_callback_answers_in_the_place_of_the_person(
     tmp_path: Path, decision: dict[str, Any], outcome: str, reason: str
 ) -> None:
     talk = hooked(tmp_path, "PermissionRequest", special("PermissionRequest", decision=decision), script(RUN), Run())
-    [told] = hook_inputs(talk)
-    assert (told["tool_name"], told["tool_input"]) == ("Run", {"command": "ls"})
+    [result] = hook_inputs(talk)
+    assert (result["tool_name"], result["tool_input"]) == ("Run", {"command": "ls"})
     assert [(event.outcome, event.reason) for event in talk.of(ToolFinished)] == [(outcome, reason)]
     assert talk.of(Ask) == []
 
@@ -382,8 +382,8 @@ def test_all_calls_of_a_step_are_told_at_once_and_the_model_hears_of_it(tmp_path
     answer = special("PostToolBatch", additionalContext="both were tried")
     model = Scripted.from_values({"reply": [{"when": {"prompt": "Go"}, "say": [ECHO, second]}, {"say": ["done"]}]})
     talk = hooked(tmp_path, "PostToolBatch", answer, model, Echo(), Fail())
-    [told] = hook_inputs(talk)
-    assert [(call["tool_name"], call["tool_response"]["is_error"]) for call in told["tool_calls"]] == [
+    [result] = hook_inputs(talk)
+    assert [(call["tool_name"], call["tool_response"]["is_error"]) for call in result["tool_calls"]] == [
         ("Echo", False),
         ("Fail", True),
     ]
@@ -392,15 +392,15 @@ def test_all_calls_of_a_step_are_told_at_once_and_the_model_hears_of_it(tmp_path
 
 def test_a_call_that_a_rule_denies_is_told(tmp_path: Path) -> None:
     talk = hooked(tmp_path, "PermissionDenied", {}, script(RUN), Run(), mode="plan")
-    [told] = hook_inputs(talk)
-    assert (told["tool_name"], told["tool_use_id"], bool(told["reason"])) == ("Run", "c1", True)
+    [result] = hook_inputs(talk)
+    assert (result["tool_name"], result["tool_use_id"], bool(result["reason"])) == ("Run", "c1", True)
 
 
 def test_a_turn_that_fails_is_told_and_ends_all_the_same(tmp_path: Path) -> None:
     model = Scripted.from_values({"reply": [{"say": [{"error": "auth", "message": "the key is wrong"}]}]})
     talk = hooked(tmp_path, "StopFailure", {"decision": "block"}, model)
-    [told] = hook_inputs(talk)
-    assert (told["error"], "the key is wrong" in told["error_details"]) == ("authentication_failed", True)
+    [result] = hook_inputs(talk)
+    assert (result["error"], "the key is wrong" in result["error_details"]) == ("authentication_failed", True)
     assert [event.reason for event in talk.of(TurnEnded)] == ["error"]
 
 

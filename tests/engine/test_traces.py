@@ -18,11 +18,11 @@ def script(*replies: dict[str, Any], **more: Any) -> Scripted:
 
 
 def traces(talk: Talk) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = [trace(event, "").trace for event in talk.of(StepTraced)]
-    for trace_fields in found:
+    actual: list[dict[str, Any]] = [trace(event, "").trace for event in talk.of(StepTraced)]
+    for trace_fields in actual:
         for timed in (trace_fields, *trace_fields["tool_calls"]):
             assert timed.pop("duration_ms") >= 0
-    return found
+    return actual
 
 
 def refuse(event: Event) -> Command | None:

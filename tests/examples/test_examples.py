@@ -93,8 +93,8 @@ def test_a_batch_answers_every_row_in_its_shape(place: Place) -> None:
 def test_an_engine_inside_the_program_uses_a_function_of_the_program(place: Place) -> None:
     lines = run(place, LOOKS_UP, "in_process.py", "enough?").splitlines()
     assert lines[:2] == ["[stock: 4200]", "There are enough of them."]
-    [kept] = (place.folder / ".local" / "state" / "stock-clerk").iterdir()
-    assert lines[2:] == [f"[session {kept.name}]"]
+    [stored] = (place.folder / ".local" / "state" / "stock-clerk").iterdir()
+    assert lines[2:] == [f"[session {stored.name}]"]
 
 
 def test_a_browser_reads_a_turn_as_it_happens(place: Place) -> None:
@@ -135,5 +135,5 @@ asyncio.run(main())
 
 
 def test_no_example_is_left_out() -> None:
-    told = Path(__file__).read_text()
-    assert all(name.removesuffix(".py") in told for name in os.listdir(EXAMPLES) if name.endswith(".py"))
+    result = Path(__file__).read_text()
+    assert all(name.removesuffix(".py") in result for name in os.listdir(EXAMPLES) if name.endswith(".py"))

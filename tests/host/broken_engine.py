@@ -10,16 +10,16 @@ import time
 IDLE = {"isStreaming": False, "isCompacting": False, "sessionId": "s", "messageCount": 0, "queuedMessageCount": 0}
 
 
-def say(**frame: object) -> None:
+def emit(**frame: object) -> None:
     sys.stdout.write(json.dumps(frame) + "\n")
     sys.stdout.flush()
 
 
 def greet(dialect: str) -> None:
     if dialect == "jsonstream":
-        say(type="ready", version="0.2.0", session_id="s", capabilities={})
+        emit(type="ready", version="0.2.0", session_id="s", capabilities={})
     if dialect == "omp":
-        say(type="ready")
+        emit(type="ready")
 
 
 def take(dialect: str, frame: dict[str, object]) -> bool:
@@ -28,21 +28,21 @@ def take(dialect: str, frame: dict[str, object]) -> bool:
         case _ if sys.argv[2] == "drops prompts" and frame.get("type") in ("message", "prompt", "user"):
             return False
         case "jsonstream", "message":
-            say(type="stream_start", msg_id=frame["msg_id"])
+            emit(type="stream_start", msg_id=frame["msg_id"])
         case "omp", "get_state":
-            say(type="response", id=frame["id"], command="get_state", success=True, data=IDLE)
+            emit(type="response", id=frame["id"], command="get_state", success=True, data=IDLE)
             return False
         case "omp", "prompt":
-            say(type="response", id=frame["id"], command="prompt", success=True)
-            say(type="agent_start")
+            emit(type="response", id=frame["id"], command="prompt", success=True)
+            emit(type="agent_start")
         case "claude", "control_request":
-            say(
+            emit(
                 type="control_response",
                 response={"subtype": "success", "request_id": frame["request_id"], "response": {}},
             )
             return False
         case "claude", "user":
-            say(type="system", subtype="init", session_id="s", model="m", tools=[], claude_code_version="2.1.325")
+            emit(type="system", subtype="init", session_id="s", model="m", tools=[], claude_code_version="2.1.325")
         case _:
             return False
     return True

@@ -111,10 +111,10 @@ def test_a_policy_answers_for_a_person(place: Place, policy: Any, made: bool) ->
 
 @pytest.mark.parametrize("engine", ["polylect", "polylect-jsonstream", "polylect-omp", "polylect-claude"])
 def test_an_edit_is_one_on_every_wire(place: Place, engine: str) -> None:
-    asked: list[tuple[str, str]] = []
+    requested: list[tuple[str, str]] = []
 
     def note(ask: Ask) -> bool:
-        asked.append((ask.name, ask.category))
+        requested.append((ask.name, ask.category))
         return True
 
     async def talk() -> None:
@@ -122,7 +122,7 @@ def test_an_edit_is_one_on_every_wire(place: Place, engine: str) -> None:
         options = {"cwd": place.workspace, "env": place.env, "provider": "scripted", "script": script}
         async with connect(engine, approve=note, **options) as one:
             called = [event async for event in one.prompt("go") if isinstance(event, ToolCalled)]
-        assert [(event.name, event.category) for event in called] == asked == [("Write", "edit")]
+        assert [(event.name, event.category) for event in called] == requested == [("Write", "edit")]
 
     bounded(talk())
 
@@ -240,8 +240,8 @@ OURS = ("polylect", "polylect-jsonstream", "polylect-omp", "polylect-claude")
 def ours(engine: str, place: Place, script: str, **options: Any) -> Agent:
     file = place.workspace.parent / "script.toml"
     file.write_text(script)
-    told = {"cwd": str(place.workspace), "env": place.env, "provider": "scripted", "script": str(file)}
-    return connect(engine, **told, **options)
+    result = {"cwd": str(place.workspace), "env": place.env, "provider": "scripted", "script": str(file)}
+    return connect(engine, **result, **options)
 
 
 @pytest.mark.parametrize("engine", OURS)
@@ -448,12 +448,12 @@ async def _until_dead(one: Agent) -> None:
 def test_everything_can_be_heard_whatever_turn_it_belongs_to(place: Place) -> None:
     async def talk() -> None:
         async with agent(place, '[[reply]]\ntext = "{prompt}"\n') as one:
-            heard: list[str] = []
+            received: list[str] = []
 
             async def listen() -> None:
                 async for event in one.events():
                     if isinstance(event, TextDelta):
-                        heard.append(event.text)
+                        received.append(event.text)
                     if isinstance(event, TurnEnded):
                         return
 
@@ -461,7 +461,7 @@ def test_everything_can_be_heard_whatever_turn_it_belongs_to(place: Place) -> No
             await asyncio.sleep(0)
             await one.ask("hello")
             await listening
-            assert "".join(heard) == "hello"
+            assert "".join(received) == "hello"
 
     bounded(talk())
 

@@ -99,12 +99,12 @@ def test_a_stop_ends_the_turn_and_the_session_goes_on(talk: Callable[..., None])
 
 async def _drain(events: Any) -> list[Event]:
     """What has come so far."""
-    heard = []
+    received = []
     while True:
         try:
-            heard.append(await asyncio.wait_for(anext(events), 0.2))
+            received.append(await asyncio.wait_for(anext(events), 0.2))
         except (TimeoutError, StopAsyncIteration):
-            return heard
+            return received
 
 
 def test_prompts_that_wait_go_to_the_next_engine(talk: Callable[..., None]) -> None:

@@ -15,10 +15,10 @@ def read(*events: Event) -> list[Event]:
         for event in events:
             backlog.put(event)
         backlog.end()
-        found = []
+        actual = []
         while (event := await backlog.get()) is not None:
-            found.append(event)
-        return found
+            actual.append(event)
+        return actual
 
     return asyncio.run(main())
 
@@ -32,7 +32,7 @@ def test_up_to_a_length_all_is_kept_as_it_came() -> None:
 
 
 def test_beyond_it_pieces_of_one_text_are_one() -> None:
-    told = [
+    result = [
         TextDelta("a"),
         TextDelta("b"),
         TextDelta("c"),
@@ -40,13 +40,16 @@ def test_beyond_it_pieces_of_one_text_are_one() -> None:
         TextDelta("e", agent="x"),
         TextDelta("f"),
     ]
-    found = [TextDelta("abc"), ThinkingDelta("d"), TextDelta("e", agent="x"), TextDelta("f")]
-    assert read(*FULL, *told)[256:] == found
+    actual = [TextDelta("abc"), ThinkingDelta("d"), TextDelta("e", agent="x"), TextDelta("f")]
+    assert read(*FULL, *result)[256:] == actual
 
 
 def test_output_that_replaces_what_came_before_it_does_so_here_too() -> None:
-    told = [ToolOutput("c", "a"), ToolOutput("c", "b"), ToolOutput("c", "z", replace=True), ToolOutput("c", "y")]
-    assert read(*FULL, *told, ToolOutput("d", "x"))[256:] == [ToolOutput("c", "zy", replace=True), ToolOutput("d", "x")]
+    result = [ToolOutput("c", "a"), ToolOutput("c", "b"), ToolOutput("c", "z", replace=True), ToolOutput("c", "y")]
+    assert read(*FULL, *result, ToolOutput("d", "x"))[256:] == [
+        ToolOutput("c", "zy", replace=True),
+        ToolOutput("d", "x"),
+    ]
 
 
 def test_what_is_read_in_between_is_whole() -> None:
@@ -64,9 +67,9 @@ def test_what_is_read_in_between_is_whole() -> None:
 def test_a_long_text_in_small_pieces_costs_no_more_than_its_length() -> None:
     """Joined one by one, a hundred thousand pieces are moved for gigabytes."""
     began, pieces, result = time.process_time(), [TextDelta("0123456789")] * 100_000, Result()
-    [found] = read(*FULL, *pieces)[256:]
+    [actual] = read(*FULL, *pieces)[256:]
     for piece in pieces:
         update(result, piece)
-    assert found == TextDelta(result.text)
+    assert actual == TextDelta(result.text)
     assert len(result.text) == 1_000_000
     assert time.process_time() - began < cpu(2.0)

@@ -39,11 +39,11 @@ def test_each_fault_is_told_as_what_it_is_and_leaves_nothing(fault: str, tmp_pat
 
 
 async def meet(fault: str, dialect: str, folder: Path) -> int:
-    kind, told = FAULTS[fault]
+    kind, result = FAULTS[fault]
     argv = [sys.executable, str(BROKEN), dialect, fault]
     patience = {"never says ready": 0.4, "drops prompts": 0.4}.get(fault, PATIENCE)
     agent = connect(argv, dialect=dialect, cwd=str(folder), ready_within=patience)
-    with pytest.raises(kind, match=told):
+    with pytest.raises(kind, match=result):
         async with agent:
             await agent.ask("hello", limits=Limits(idle=0.4) if kind is TimedOut else None)
     return agent.pid
@@ -62,15 +62,15 @@ def test_an_engine_that_hangs_keeps_nobody_waiting_for_the_turn_before(tmp_path:
 
 def _session(leader: int) -> list[int]:
     """Processes of the session that the engine led."""
-    found = []
+    actual = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, _, _, session = path.read_text().rpartition(")")[2].split()[:4]
         except (OSError, ValueError):
             continue
         if int(session) == leader and state != "Z":
-            found.append(int(path.parent.name))
-    return found
+            actual.append(int(path.parent.name))
+    return actual
 
 
 TALKS = """

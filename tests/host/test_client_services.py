@@ -353,8 +353,8 @@ def test_an_engine_that_asks_its_host_is_served(place: Place, engine: str) -> No
     (place.workspace / "a.txt").write_text("one\n")
 
     async def main() -> list[Event]:
-        given = arguments(place, READ_AND_WRITE)
-        async with connect(engine, files=True, terminal=True, **given) as agent:
+        supplied = arguments(place, READ_AND_WRITE)
+        async with connect(engine, files=True, terminal=True, **supplied) as agent:
             seen = agent.events()
             await agent.ask("go")
             events = []
@@ -382,15 +382,15 @@ def test_an_engine_that_asks_its_host_is_served(place: Place, engine: str) -> No
 
 def test_without_the_switch_nothing_is_offered(place: Place) -> None:
     (place.workspace / "a.txt").write_text("one\n")
-    asked: list[bytes] = []
+    requested: list[bytes] = []
 
     async def main() -> None:
-        tap = lambda way, data: asked.append(data)  # noqa: E731
+        tap = lambda way, data: requested.append(data)  # noqa: E731
         async with connect("polylect", tap=tap, **arguments(place, READ_AND_WRITE)) as agent:
             await agent.ask("go")
 
     asyncio.run(asyncio.wait_for(main(), PATIENCE))
-    assert b"host_call" not in b"".join(asked)
+    assert b"host_call" not in b"".join(requested)
 
 
 @pytest.mark.parametrize("engine", ["polylect", "polylect-acp"])
@@ -399,8 +399,8 @@ def test_a_turn_that_ends_early_leaves_no_command(place: Place, how: str, engine
     sleepers = Sleepers(place)
 
     async def main() -> None:
-        given = arguments(place, calls([("Bash", {"command": sleepers.command()})]))
-        async with connect(engine, terminal=True, **given) as agent:
+        supplied = arguments(place, calls([("Bash", {"command": sleepers.command()})]))
+        async with connect(engine, terminal=True, **supplied) as agent:
             turn = agent.prompt("go")
             running = asyncio.ensure_future(_read(turn))
             await asyncio.to_thread(sleepers.wait_until_started)

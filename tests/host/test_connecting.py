@@ -70,15 +70,15 @@ def test_a_mode_that_an_engine_has_no_flag_for_is_told_when_it_listens(
     monkeypatch.setenv("PATH", os.pathsep.join((str(tmp_path), os.environ["PATH"])))
     (tmp_path / "aionrs").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{BROKEN}" jsonstream hangs\n')
     (tmp_path / "aionrs").chmod(0o755)
-    told = bytearray()
+    result = bytearray()
 
     async def main() -> None:
-        agent = connect("aionrs", mode="force", tap=lambda way, data: told.extend(data), cwd=tmp_path)
+        agent = connect("aionrs", mode="force", tap=lambda way, data: result.extend(data), cwd=tmp_path)
         async with asyncio.timeout(PATIENCE), agent:
             pass
 
     asyncio.run(main())
-    assert b'{"type":"set_mode","mode":"yolo"}' in told  # as this wire calls it
+    assert b'{"type":"set_mode","mode":"yolo"}' in result  # as this wire calls it
 
 
 def test_paths_may_be_paths(tmp_path: Path) -> None:

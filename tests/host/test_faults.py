@@ -82,15 +82,15 @@ def test_a_turn_is_a_loop_over_events(place: Place) -> None:
 def test_asks_are_answered_and_a_rule_outlives_its_ask(place: Place) -> None:
     async def work() -> None:
         async with engine(place, script=WRITES) as agent:
-            asked: list[str] = []
+            requested: list[str] = []
             for prompt in ("one", "two"):
                 async for event in agent.prompt(prompt):
                     if isinstance(event, Ask):
-                        asked.append(event.name)
+                        requested.append(event.name)
                         await (event.allow(always=True) if event.name == "Write" else event.deny())
                     if isinstance(event, ToolFinished):
                         assert event.outcome == ("ok" if event.name == "Write" else "denied")
-            assert asked == ["Write", "Bash", "Bash"]
+            assert requested == ["Write", "Bash", "Bash"]
 
     bounded(work())
     assert (place.workspace / "two.txt").exists()
@@ -168,15 +168,15 @@ def test_several_clients_at_once_do_not_disturb_each_other(place: Place) -> None
 
 def alive_in_session(session: int) -> list[int]:
     """Processes of this session that have not ended; a zombie has."""
-    found = []
+    actual = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, _, _, of = path.read_text().rpartition(")")[2].split()[:4]
         except OSError:
             continue
         if int(of) == session and state != "Z":
-            found.append(int(path.parent.name))
-    return found
+            actual.append(int(path.parent.name))
+    return actual
 
 
 def test_a_program_that_is_not_there(tmp_path: Path) -> None:

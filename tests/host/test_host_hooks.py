@@ -86,8 +86,8 @@ def test_a_hook_that_fails_is_reported_and_denies_only_if_it_guards(place: Place
     async def do(agent: Agent) -> None:
         events = [event async for event in agent.prompt("write")]
         assert [event.outcome for event in events if isinstance(event, ToolFinished)] == [outcome]
-        told = [str(event) for event in events if isinstance(event, Notice | ToolFinished)]
-        assert any("no network" in text for text in told)
+        result = [str(event) for event in events if isinstance(event, Notice | ToolFinished)]
+        assert any("no network" in text for text in result)
         assert isinstance(events[-1], TurnEnded)
 
     talk(place, "polylect", do, hooks={"PreToolUse": Hook(broken, guards=guards)})

@@ -14,10 +14,10 @@ from polylect.host.process import Child
 
 
 def test_a_host_can_start_the_process_itself(tmp_path: Path) -> None:
-    asked: list[tuple[Sequence[str], str]] = []
+    requested: list[tuple[Sequence[str], str]] = []
 
     def spawn(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> Child:
-        asked.append((argv, cwd))
+        requested.append((argv, cwd))
         pipe, around = subprocess.PIPE, ["env", "FROM=elsewhere", *argv]
         return subprocess.Popen(
             around, bufsize=0, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
@@ -31,7 +31,7 @@ def test_a_host_can_start_the_process_itself(tmp_path: Path) -> None:
             assert agent.pid > 0
 
     asyncio.run(asyncio.wait_for(talk(), PATIENCE))
-    ((argv, cwd),) = asked
+    ((argv, cwd),) = requested
     assert "--native" in argv
     assert cwd == str(tmp_path)
 

@@ -31,8 +31,13 @@ def place(tmp_path: Path) -> Place:
 def agent(place: Place, **options: Any) -> SyncAgent:
     file = place.workspace.parent / "script.toml"
     file.write_text(WRITES)
-    told: dict[str, Any] = {"cwd": str(place.workspace), "env": place.env, "provider": "scripted", "script": str(file)}
-    return connect("polylect", **told, **options)
+    result: dict[str, Any] = {
+        "cwd": str(place.workspace),
+        "env": place.env,
+        "provider": "scripted",
+        "script": str(file),
+    }
+    return connect("polylect", **result, **options)
 
 
 def test_a_script_reads_events_and_answers_asks_without_a_loop_of_its_own(place: Place) -> None:
@@ -75,13 +80,13 @@ def test_leaving_early_ends_the_engine(place: Place) -> None:
 
 def test_all_that_an_agent_has_is_there_without_await(place: Place) -> None:
     with agent(place, approve=allow_all) as one:
-        heard = one.events()
+        received = one.events()
         turn = one.prompt("go")
         assert turn.wait().turn == turn.id
         turn.cancel()
         one.cancel(queued="keep")
         assert (one.asks, one.settings["session"], one.ready.session) == ((), one.session, one.session)
-        assert any(isinstance(event, TextDelta) for event in _until_ended(heard))
+        assert any(isinstance(event, TextDelta) for event in _until_ended(received))
     asynchronous = {name for name in dir(Agent) if not name.startswith("_")}
     inner = {
         "begin",
@@ -168,5 +173,5 @@ def test_sessions_are_listed_and_one_is_gone_on_with(place: Place) -> None:
 
 def test_several_threads_may_use_one_agent(place: Place) -> None:
     with agent(place, approve=allow_all) as one, ThreadPoolExecutor(4) as threads:
-        found = threads.map(lambda number: one.ask(f"number {number}").text, range(8))
-        assert list(found) == [f"done: number {number}" for number in range(8)]
+        actual = threads.map(lambda number: one.ask(f"number {number}").text, range(8))
+        assert list(actual) == [f"done: number {number}" for number in range(8)]

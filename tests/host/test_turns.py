@@ -79,13 +79,13 @@ async def begun(agent: Agent, text: str, **details: Any) -> tuple[Turn, "asyncio
 def test_a_turn_that_waits_for_another_is_neither_late_nor_silent(tmp_path: Path) -> None:
     async def talk() -> None:
         async with here(tmp_path) as agent:
-            asked = agent.events()
+            requested = agent.events()
             _, first = await begun(agent, "write")
             _, second = await begun(agent, "hang", limits=Limits(total=0.05))
             _, third = await begun(agent, "hang", limits=Limits(idle=0.05))
             await asyncio.wait([first, second, third], timeout=0.2)
             assert (first.done(), second.done(), third.done()) == (False, False, False)
-            async for event in asked:
+            async for event in requested:
                 if isinstance(event, Ask):
                     await event.allow()
                     break
@@ -311,9 +311,9 @@ async def _until(events: AsyncIterator[Event], kind: type[Kind]) -> Kind:
 def test_everything_is_heard_from_the_moment_it_was_asked_for_until_the_engine_is_gone(tmp_path: Path) -> None:
     async def talk() -> None:
         async with here(tmp_path) as agent:
-            heard = agent.events()
+            received = agent.events()
             await agent.ask("hello")
-        assert [event.reason async for event in heard if isinstance(event, TurnEnded)] == ["end"]
+        assert [event.reason async for event in received if isinstance(event, TurnEnded)] == ["end"]
         assert [event async for event in agent.events()] == []
 
     bounded(talk())
@@ -334,9 +334,9 @@ async def _of_a_cancelled_future(ask: Ask) -> bool:
 def test_anything_but_a_clear_yes_of_a_policy_is_a_no_a1(tmp_path: Path, policy: Any) -> None:
     async def talk() -> None:
         async with here(tmp_path, approve=policy) as agent:
-            found = await agent.ask("write")
-            assert [denial.name for denial in found.denials] == ["Write"]
-            assert "policy" in found.denials[0].reason
+            actual = await agent.ask("write")
+            assert [denial.name for denial in actual.denials] == ["Write"]
+            assert "policy" in actual.denials[0].reason
 
     bounded(talk())
 
@@ -401,8 +401,8 @@ def test_all_who_need_a_dead_engine_wait_for_the_same_new_one(tmp_path: Path, ca
     script.write_text(SCRIPT)
 
     async def talk() -> None:
-        told: dict[str, Any] = {"cwd": str(place.workspace), "env": place.env, "provider": "scripted"}
-        async with connect("polylect", **told, script=str(script), restarts=1) as agent:
+        result: dict[str, Any] = {"cwd": str(place.workspace), "env": place.env, "provider": "scripted"}
+        async with connect("polylect", **result, script=str(script), restarts=1) as agent:
             asks = []
             async for event in agent.prompt("write"):
                 if isinstance(event, Ask):
@@ -411,8 +411,8 @@ def test_all_who_need_a_dead_engine_wait_for_the_same_new_one(tmp_path: Path, ca
             with pytest.raises(EngineDied):  # nobody is started to hear an answer to what nobody asks any more
                 await asks[0].allow()
             assert "starting it again" not in caplog.text
-            found = await asyncio.gather(*(agent.ask(word) for word in ("one", "two", "three")))
-            assert [each.text for each in found] == ["answer to one", "answer to two", "answer to three"]
+            actual = await asyncio.gather(*(agent.ask(word) for word in ("one", "two", "three")))
+            assert [each.text for each in actual] == ["answer to one", "answer to two", "answer to three"]
 
     with caplog.at_level(logging.WARNING, "polylect.host"):
         bounded(talk())
@@ -425,11 +425,11 @@ def test_closing_while_an_engine_is_started_again_leaves_none(tmp_path: Path, st
     before = _below([os.getpid()], _processes())
 
     async def talk() -> None:
-        told: dict[str, Any] = {"cwd": str(place.workspace), "env": place.env, "provider": "scripted"}
-        async with connect("polylect", **told, restarts=1) as agent:
-            heard = agent.events()
+        result: dict[str, Any] = {"cwd": str(place.workspace), "env": place.env, "provider": "scripted"}
+        async with connect("polylect", **result, restarts=1) as agent:
+            received = agent.events()
             os.kill(agent.pid, 9)
-            assert [event async for event in heard] == []
+            assert [event async for event in received] == []
             reading = asyncio.ensure_future(agent.ask("hello"))
             for _ in range(steps):
                 await asyncio.sleep(0)

@@ -29,7 +29,7 @@ class AionUi(Engine):
         self.stopped_being_heard = 0.0
         """The longest silence so far while a run had nothing to confirm."""
         self._confirming: set[str] = set()
-        self._heard = time.monotonic()
+        self._received = time.monotonic()
         argv = ["aionrs", "--json-stream", "--provider", provider, "--model", "claude-x", *flags]
         super().__init__(["/usr/bin/env", *argv], place.workspace, environment(place, programs, **env))
         place.keep(self)
@@ -43,21 +43,21 @@ class AionUi(Engine):
         frame = super().frame(within)
         now = time.monotonic()
         if not self._confirming:
-            self.stopped_being_heard = max(self.stopped_being_heard, now - self._heard)
-        self._heard = now
+            self.stopped_being_heard = max(self.stopped_being_heard, now - self._received)
+        self._received = now
         if frame["type"] == "tool_request":
             self._confirming.add(frame["call_id"])
         elif "call_id" in frame:
             self._confirming.discard(frame["call_id"])
         return frame
 
-    def say(self, text: str, msg_id: str, key: str = "content", **more: Any) -> None:
-        self._heard = time.monotonic()
+    def prompt(self, text: str, msg_id: str, key: str = "content", **more: Any) -> None:
+        self._received = time.monotonic()
         self.send({"type": "message", "msg_id": msg_id, key: text, **more})
 
     def turn(self, text: str, msg_id: str, *, allow: bool = True, key: str = "content", **more: Any) -> list[Frame]:
         """A whole run; every card is confirmed, or refused."""
-        self.say(text, msg_id, key, **more)
+        self.prompt(text, msg_id, key, **more)
         frames = [self.frame()]
         while frames[-1]["type"] != "stream_end":
             if frames[-1]["type"] == "tool_request":
@@ -85,5 +85,5 @@ def settings_file(place: Place, programs: Path) -> Path:
     env = environment(place, programs)
     argv = ["/usr/bin/env", "aionrs", "--config-path"]
     with within(3):
-        told = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=PATIENCE, check=True)
-    return Path(told.stdout.strip())
+        result = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    return Path(result.stdout.strip())

@@ -113,8 +113,8 @@ def read(line: bytes) -> Frame:
         raise Fault(f"{error!r}: {line[:500]!r}") from None
     if not whole:
         raise Fault(f"a member is missing: {line[:500]!r}")
-    found: Frame = frame
-    return found
+    actual: Frame = frame
+    return actual
 
 
 def _refuse(constant: str) -> None:

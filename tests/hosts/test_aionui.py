@@ -106,7 +106,7 @@ def test_row_01_the_folder_it_runs_in_is_the_workspace_and_a_file_of_the_host_th
 
 def test_row_02_stdout_is_json_lines_and_everything_else_goes_to_stderr(start: Start) -> None:
     host = start.closed("--toon")
-    host.say("go", "m1", "input")
+    host.prompt("go", "m1", "input")
     lines = [host.line()]
     while b'"stream_end"' not in lines[-1]:
         lines.append(host.line())
@@ -218,7 +218,7 @@ def test_row_09_a_card_that_nobody_answers_waits_without_limit(start: Start) -> 
     """As long as anybody could test it: no deadline is set, and a sign of life comes meanwhile."""
     assert Settings("/").approval_timeout == 0
     host = start()
-    host.say("go", "m1")
+    host.prompt("go", "m1")
     host.until("tool_request")
     host.until("tool_request")
     host.send({"type": "ping"})
@@ -251,7 +251,7 @@ def test_row_12_a_run_is_never_silent_for_long(start: Start) -> None:
     settings.write_text("heartbeat = 0.4\n")
     sleepers = Sleepers(start.place)
     host = start("--auto-approve", script=SLOW % sleepers.command())
-    host.say("go", "m1")
+    host.prompt("go", "m1")
     host.until("tool_running")
     sleepers.wait_until_started()
     assert [host.frame() for _ in range(3)] == [
@@ -263,7 +263,7 @@ def test_row_12_a_run_is_never_silent_for_long(start: Start) -> None:
 def test_row_13_it_goes_on_after_a_stop(start: Start) -> None:
     host = start(script=HANG)
     for number in range(3):
-        host.say("hang", f"m{number}")
+        host.prompt("hang", f"m{number}")
         host.until("stream_start")
         host.send({"type": "stop"})
         assert host.until("stream_end")[-1]["msg_id"] == f"m{number}"
@@ -281,7 +281,7 @@ def test_row_14_settings_histories_and_servers_may_come_at_any_time(start: Start
     host = start(script=HANG)
     host.send(*anything)
     host.turn("hello", "m1")
-    host.say("hang", "m2")
+    host.prompt("hang", "m2")
     host.until("stream_start")
     host.send(*anything, {"type": "stop"})
     while host.frame() != {"type": "stream_end", "msg_id": "m2", "usage": {"input_tokens": 0, "output_tokens": 0}}:
@@ -302,7 +302,7 @@ def test_whether_the_model_can_see_pictures_can_be_set(start: Start) -> None:
 def test_row_15_sigterm_ends_it_and_all_it_started(start: Start) -> None:
     sleepers = Sleepers(start.place)
     host = start("--auto-approve", script=SLOW % sleepers.command())
-    host.say("go", "m1")
+    host.prompt("go", "m1")
     sleepers.wait_until_started()
     host.signal(signal.SIGTERM)
     host.wait(within=5)

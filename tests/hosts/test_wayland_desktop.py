@@ -254,8 +254,8 @@ def test_row_15_nothing_of_a_turn_comes_after_its_end(start: Start) -> None:
     """`Desktop` looks at every frame; here are the occasions: late answers, a stop, a setting that waited."""
     host = start()
     frames = host.turn("one", "m1")
-    asked = [frame for frame in frames if frame["type"] == "tool_request"]
-    host.send(*[approve(frame) for frame in asked], {"type": "stop"}, {"type": "set_config", "effort": "high"})
+    requested = [frame for frame in frames if frame["type"] == "tool_request"]
+    host.send(*[approve(frame) for frame in requested], {"type": "stop"}, {"type": "set_config", "effort": "high"})
     host.send(
         {"type": "message", "msg_id": "m2", "content": "two"}, {"type": "set_config", "model": "m2"}, {"type": "stop"}
     )
@@ -310,10 +310,10 @@ def test_row_19_every_request_is_closed(start: Start) -> None:
 def test_row_19_an_answered_question_is_closed_by_its_result(start: Start) -> None:
     host = start(script=QUESTION)
     host.send({"type": "message", "msg_id": "m1", "content": "ask"})
-    asked = host.until("tool_request")
-    host.send(approve(asked[-1], answer="blue"))
+    requested = host.until("tool_request")
+    host.send(approve(requested[-1], answer="blue"))
     frames = host.until("stream_end")
-    assert "tool_running" not in kinds(asked)
+    assert "tool_running" not in kinds(requested)
     assert kinds(frames)[:2] == ["tool_running", "tool_result"]
     assert [frame["output"] for frame in frames if frame["type"] == "tool_result"] == ["blue"]
     assert host.open == set()

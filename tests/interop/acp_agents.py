@@ -39,8 +39,8 @@ class Agent(NamedTuple):
     """The version of the protocol."""
 
     def call(self, id: str, command: str, description: str = "makes a file") -> Block:
-        told = {"description": description} if "description" in self.arguments else {}
-        return use(id, self.tool, **{self.argument: command, **self.arguments, **told})
+        result = {"description": description} if "description" in self.arguments else {}
+        return use(id, self.tool, **{self.argument: command, **self.arguments, **result})
 
     async def session(self, agent: host.Agent) -> str:
         return agent.session

@@ -95,13 +95,13 @@ class Stage:
 
     def written(self) -> list[tuple[Json, str]]:
         """All messages that the agents wrote, each with the method that it is the answer to."""
-        found: list[tuple[Json, str]] = []
+        actual: list[tuple[Json, str]] = []
         for out in sorted(self.lines.glob("*.out")):
-            asked = [json.loads(line) for line in out.with_suffix(".in").read_bytes().splitlines()]
-            methods = {one["id"]: one["method"] for one in asked if "method" in one and "id" in one}
-            told = [json.loads(line) for line in out.read_bytes().splitlines()]
-            found += [(one, "" if "method" in one else methods.get(one["id"], "")) for one in told]
-        return found
+            requested = [json.loads(line) for line in out.with_suffix(".in").read_bytes().splitlines()]
+            methods = {one["id"]: one["method"] for one in requested if "method" in one and "id" in one}
+            result = [json.loads(line) for line in out.read_bytes().splitlines()]
+            actual += [(one, "" if "method" in one else methods.get(one["id"], "")) for one in result]
+        return actual
 
     def check(self) -> None:
         """Every line is as published, and no process is left."""
@@ -113,12 +113,12 @@ class Stage:
 
 def processes(place: Path) -> list[str]:
     """What still runs with this folder as its home: command lines."""
-    found: list[str] = []
+    actual: list[str] = []
     for process in Path("/proc").iterdir():
         with suppress(OSError):
             if process.name.isdigit() and f"HOME={place}\0".encode() in (process / "environ").read_bytes():
-                found.append((process / "cmdline").read_text().replace("\0", " "))
-    return found
+                actual.append((process / "cmdline").read_text().replace("\0", " "))
+    return actual
 
 
 # The Python SDK.
@@ -288,20 +288,20 @@ def words(text: str) -> list[Json]:
 
 def story(updates: Sequence[tuple[str, Json]], session: str = "") -> list[str]:
     """What was said and called, in short: chunks of one message are one, and what is only state is left out."""
-    told: list[str] = []
+    result: list[str] = []
     before = None
     for owner, update in updates:
         kind, id = update["sessionUpdate"], update.get("messageId")
         if session not in ("", owner) or kind in STATE:
             continue
         if kind.endswith("_chunk") and before == (kind, id):
-            told[-1] += update["content"]["text"]
+            result[-1] += update["content"]["text"]
         elif kind.endswith("_chunk"):
-            told.append(f"{kind.removesuffix('_chunk')}: {update['content']['text']}")
+            result.append(f"{kind.removesuffix('_chunk')}: {update['content']['text']}")
         else:
-            told.append(" ".join(filter(None, (kind, update.get("toolCallId"), update.get("status")))))
+            result.append(" ".join(filter(None, (kind, update.get("toolCallId"), update.get("status")))))
         before = kind, id
-    return told
+    return result
 
 
 STATE = (

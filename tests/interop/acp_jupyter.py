@@ -56,17 +56,17 @@ async def main(program: str, folder: str, option: str, *prompts: str) -> None:
     else:
         session = (await client.create_session(persona)).session_id
     clicking = asyncio.create_task(click(client, session, option))
-    ends = [await say(client, persona, session, prompt) for prompt in prompts]
+    ends = [await emit(client, persona, session, prompt) for prompt in prompts]
     clicking.cancel()
     await client.end_session(session)
     agent.stdin.close()
     code = await agent.wait()
     messages = [message.__dict__ for message in persona.chat.get_messages()]
-    told = {"session": session, "ends": ends, "commands": persona.commands, "messages": messages, "exit": code}
-    print(json.dumps(told, default=lambda value: value.__dict__))
+    result = {"session": session, "ends": ends, "commands": persona.commands, "messages": messages, "exit": code}
+    print(json.dumps(result, default=lambda value: value.__dict__))
 
 
-async def say(client: JaiAcpClient, persona: Persona, session: str, prompt: str) -> str:
+async def emit(client: JaiAcpClient, persona: Persona, session: str, prompt: str) -> str:
     turn = asyncio.create_task(client.prompt_and_reply(session, prompt))
     before = len(persona.chat.get_messages())
     while prompt.endswith("...") and not any(one.body for one in persona.chat.get_messages()[before:]):  # noqa: ASYNC110

@@ -25,8 +25,8 @@ class Model(claude_model.Model):
         else:
             await super()._respond(line, body, writer)
 
-    async def _stream(self, messages: Any, events: Any, asked: Json, writer: asyncio.StreamWriter) -> None:
-        self.asked.append({**asked, "messages": messages(asked)})
+    async def _stream(self, messages: Any, events: Any, requested: Json, writer: asyncio.StreamWriter) -> None:
+        self.asked.append({**requested, "messages": messages(requested)})
         step = self._step(self.asked[-1]["messages"])
         if self._refused(step, writer):
             return
@@ -53,9 +53,9 @@ def _joined(messages: Iterator[Json]) -> list[Json]:
     return joined
 
 
-def _gemini_messages(asked: Json) -> list[Json]:
+def _gemini_messages(requested: Json) -> list[Json]:
     roles = {"model": "assistant"}
-    said = ((roles.get(one.get("role"), "user"), one["parts"]) for one in asked["contents"])
+    said = ((roles.get(one.get("role"), "user"), one["parts"]) for one in requested["contents"])
     return _joined(
         {"role": role, "content": [{"text": part.get("text", "")} for part in parts]} for role, parts in said
     )
@@ -78,14 +78,14 @@ def _gemini_chunk(part: Json, finish: str = "") -> Event:
     return name, {**chunk, "usageMetadata": usage}
 
 
-def _responses_messages(asked: Json) -> list[Json]:
+def _responses_messages(requested: Json) -> list[Json]:
     def read(item: Json) -> Json:
         if item["type"] == "message":
             said = [{"text": part.get("text", "")} for part in item["content"]]
             return {"role": "assistant" if item["role"] == "assistant" else "user", "content": said}
         return {"role": "assistant" if item["type"].endswith("_call") else "user", "content": []}
 
-    return _joined(read(item) for item in asked["input"])
+    return _joined(read(item) for item in requested["input"])
 
 
 def _responses_events(number: int, step: Step) -> Iterator[Event | Block]:

@@ -33,21 +33,21 @@ class Program:
             self._process.kill()
         await self._process.communicate()
 
-    def say(self, frame: Frame) -> None:
+    def send(self, frame: Frame) -> None:
         assert self._process.stdin
         self._process.stdin.write(json.dumps(frame).encode() + b"\n")
 
     def request(self, subtype: str, **fields: Any) -> None:
-        self.say({"type": "control_request", "request_id": subtype, "request": {"subtype": subtype, **fields}})
+        self.send({"type": "control_request", "request_id": subtype, "request": {"subtype": subtype, **fields}})
 
     def prompt(self, text: str, **fields: Any) -> None:
         message = {"role": "user", "content": text}
-        self.say({"type": "user", "message": message, "parent_tool_use_id": None, "session_id": "", **fields})
+        self.send({"type": "user", "message": message, "parent_tool_use_id": None, "session_id": "", **fields})
 
-    async def until(self, found: Callable[[Frame], bool]) -> Frame:
+    async def until(self, actual: Callable[[Frame], bool]) -> Frame:
         """The first frame for which that holds; what it asks for on the way is allowed or not."""
-        async for frame in self._heard():
-            if found(frame):
+        async for frame in self._received():
+            if actual(frame):
                 return frame
         raise AssertionError(f"it ended after {[name(frame) for frame in self.frames]}")
 
@@ -55,33 +55,33 @@ class Program:
         """No more input: what it still says, and how it exits."""
         assert self._process.stdin
         self._process.stdin.close()
-        async for _ in self._heard():
+        async for _ in self._received():
             pass
         return await self._process.wait()
 
-    async def _heard(self) -> Any:
+    async def _received(self) -> Any:
         assert self._process.stdout
         while line := await self._process.stdout.readline():
             frame = json.loads(line)
             self.frames.append(frame)
             if frame["type"] == "control_request":
-                told = {"subtype": "success", "request_id": frame["request_id"], "response": self._verdict(frame)}
-                self.say({"type": "control_response", "response": told})
+                result = {"subtype": "success", "request_id": frame["request_id"], "response": self._verdict(frame)}
+                self.send({"type": "control_response", "response": result})
             yield frame
 
 
 def name(frame: Frame) -> str:
     """What kind of frame it is, and whether a sub-agent's."""
-    told = frame
+    result = frame
     match frame:
         case {"type": "assistant" | "user" as kind, "message": {"content": [{"type": block}]}}:
-            told = f"{kind}/{block}"
+            result = f"{kind}/{block}"
         case {"type": "control_request", "request": {"subtype": subtype}}:
-            told = f"control_request/{subtype}"
+            result = f"control_request/{subtype}"
         case {"type": "stream_event", "event": {"type": kind}}:
-            told = f"stream_event/{kind}"
+            result = f"stream_event/{kind}"
         case {"type": kind, "subtype": subtype}:
-            told = f"{kind}/{subtype}"
+            result = f"{kind}/{subtype}"
         case {"type": kind}:
-            told = kind
-    return f"{told} of an agent" if frame.get("parent_tool_use_id") else told
+            result = kind
+    return f"{result} of an agent" if frame.get("parent_tool_use_id") else result

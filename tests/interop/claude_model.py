@@ -73,37 +73,39 @@ class Model:
 
     async def _respond(self, line: str, body: bytes, writer: asyncio.StreamWriter) -> None:
         if not line.startswith("POST /v1/messages") or "count_tokens" in line:
-            told = b'{"input_tokens":5}'
-            writer.write(b"HTTP/1.1 200 -\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(told))
-            writer.write(told)
+            result = b'{"input_tokens":5}'
+            writer.write(
+                b"HTTP/1.1 200 -\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(result)
+            )
+            writer.write(result)
             return
-        asked = json.loads(body)
-        self.asked.append(asked)
-        step = self._step(asked["messages"])
+        requested = json.loads(body)
+        self.asked.append(requested)
+        step = self._step(requested["messages"])
         if self._refused(step, writer):
             return
         writer.write(HEAD)
-        await self._reply(asked["model"], step, writer)
+        await self._reply(requested["model"], step, writer)
         writer.write(b"0\r\n\r\n")
 
     def _refused(self, step: Step, writer: asyncio.StreamWriter) -> bool:
         if step[0]["type"] == "refuse":
-            told = b'{"type":"error","error":{"type":"permission_error","message":"that is too much"}}'
+            result = b'{"type":"error","error":{"type":"permission_error","message":"that is too much"}}'
             writer.write(b"HTTP/1.1 %d -\r\ncontent-type: application/json\r\n" % step[0]["status"])
-            writer.write(b"content-length: %d\r\n\r\n%b" % (len(told), told))
+            writer.write(b"content-length: %d\r\n\r\n%b" % (len(result), result))
             return True
         return False
 
     def _step(self, messages: list[dict[str, Any]]) -> Step:
         """The last prompt that holds a word of the script, and how many replies there were to it."""
-        found: tuple[str, int] | None = None
+        actual: tuple[str, int] | None = None
         for place, message in enumerate(messages):
             said = _words(message["content"]) if message["role"] == "user" else ""
             words = [word for word in self._script if word in said]
-            found = (max(words, key=said.rfind), place) if words else found  # what was said last counts
-        if found is None:
+            actual = (max(words, key=said.rfind), place) if words else actual  # what was said last counts
+        if actual is None:
             return [text("nobody told me what to say")]
-        word, place = found
+        word, place = actual
         count = sum(message["role"] == "assistant" for message in messages[place:])
         return self._script[word][min(count, len(self._script[word]) - 1)]
 

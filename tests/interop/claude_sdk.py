@@ -39,25 +39,25 @@ class Stage:
 
     def options(self, **how: Any) -> sdk.ClaudeAgentOptions:
         env = {**claude_hosts.env(self._place, self.model), **how.pop("env", {})}
-        told = {
+        result = {
             "cli_path": claude_hosts.link(self._place),
             "cwd": self.work,
             "env": env,
             "stderr": self.errors.append,
             **how,
         }
-        return sdk.ClaudeAgentOptions(**told)
+        return sdk.ClaudeAgentOptions(**result)
 
     async def query(self, prompt: str, **how: Any) -> list[sdk.Message]:
         """A prompt and its answer, by a process of its own."""
-        heard: list[sdk.Message] = []
-        await self.hear(prompt, heard, **how)
-        return heard
+        received: list[sdk.Message] = []
+        await self.receive(prompt, received, **how)
+        return received
 
-    async def hear(self, prompt: str, heard: list[sdk.Message], **how: Any) -> None:
+    async def receive(self, prompt: str, received: list[sdk.Message], **how: Any) -> None:
         """The same, for an answer that ends in an exception. Callbacks need stdin to stay open, so it is a stream."""
         async for message in sdk.query(prompt=_stream(prompt), options=self.options(**how)):
-            heard.append(message)  # noqa: PERF401  (what was heard before an exception counts)
+            received.append(message)  # noqa: PERF401  (what was heard before an exception counts)
 
     def client(self, **how: Any) -> sdk.ClaudeSDKClient:
         return sdk.ClaudeSDKClient(self.options(**how))
@@ -84,14 +84,14 @@ def run(place: Path, script: Script, talk: Callable[[Stage], Awaitable[None]], *
     gc.collect()
 
 
-async def say(client: sdk.ClaudeSDKClient, prompt: str) -> list[sdk.Message]:
+async def emit(client: sdk.ClaudeSDKClient, prompt: str) -> list[sdk.Message]:
     await client.query(prompt)
     return [message async for message in client.receive_response()]
 
 
 def result(messages: list[sdk.Message]) -> sdk.ResultMessage:
-    [found] = of(messages, sdk.ResultMessage)
-    return found
+    [actual] = of(messages, sdk.ResultMessage)
+    return actual
 
 
 def of(messages: list[sdk.Message], kind: type[T]) -> list[T]:
@@ -105,8 +105,8 @@ def blocks(messages: list[sdk.Message], parent: str | None = None) -> list[Any]:
 
 
 def results(messages: list[sdk.Message]) -> list[tuple[str, Any, bool | None]]:
-    found = [block for block in blocks(messages) if isinstance(block, sdk.ToolResultBlock)]
-    return [(block.tool_use_id, block.content, block.is_error) for block in found]
+    actual = [block for block in blocks(messages) if isinstance(block, sdk.ToolResultBlock)]
+    return [(block.tool_use_id, block.content, block.is_error) for block in actual]
 
 
 def texts(messages: list[sdk.Message], parent: str | None = None) -> list[str]:

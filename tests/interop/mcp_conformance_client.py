@@ -41,7 +41,7 @@ def agreeing_browser(url: str) -> bool:
 
 async def use(stage: Stage, server: Server) -> None:
     stage.servers.add(server)
-    ready = await stage.heard("suite")
+    ready = await stage.received("suite")
     if ready.status != "ready":
         sys.exit(f"not connected: {ready.reason}")
     for name in ready.tools:

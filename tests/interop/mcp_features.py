@@ -40,7 +40,7 @@ def reached(argv: Sequence[str], transport: Transport, env: dict[str, str]) -> I
 
 async def everything_works(stage: Stage, server: Server) -> None:
     stage.servers.add(server)
-    ready = await stage.heard(server.name)
+    ready = await stage.received(server.name)
     assert (ready.status, ready.reason) == ("ready", "")
     await tools_answer(stage)
     await people_are_asked(stage)
@@ -50,7 +50,7 @@ async def everything_works(stage: Stage, server: Server) -> None:
         assert f"file://{stage.workspace}" in (await stage.call("surroundings")).output
     if "grow" in stage.tools:
         assert (await stage.call("grow")).ok
-        assert "leaf" in (await stage.heard(server.name, 2)).tools
+        assert "leaf" in (await stage.received(server.name, 2)).tools
         assert (await stage.call("leaf")).output == "grown"
 
 

@@ -64,7 +64,7 @@ class Client:
         self._driver = driver
         self._numbers = count(1)
         self._done: dict[int, Json] = {}
-        self._heard: deque[Json] = deque()
+        self._received: deque[Json] = deque()
 
     def call(self, method: str, *args: object) -> Any:
         return self.result(self.begin(method, *args))
@@ -87,15 +87,15 @@ class Client:
         """All events up to the first one of this kind that fits, with it."""
         events: list[Json] = []
         while not events or events[-1]["type"] != kind or not fits(events[-1]):
-            while not self._heard:
+            while not self._received:
                 self._read()
-            events.append(self._heard.popleft())
+            events.append(self._received.popleft())
         return events
 
     def ask(self, text: str) -> list[Json]:
         """A prompt, and what it led to, up to the end of its last run."""
         events: list[Json] = self.call("promptAndWait", text)
-        self._heard.clear()
+        self._received.clear()
         while events[-1]["type"] != "agent_end":  # newer clients wait until all is settled
             events.pop()
         return events
@@ -103,17 +103,17 @@ class Client:
     def _read(self) -> None:
         frame = self._driver.frame()
         if frame["type"] == "event":
-            self._heard.append(frame["event"])
+            self._received.append(frame["event"])
         else:
             self._done[frame["id"]] = frame
 
     def children(self) -> list[str]:
         """The processes that it has started, and theirs, as folders of /proc."""
-        found = [f"/proc/{self._driver.pid}"]
-        for process in found:  # it grows meanwhile
+        actual = [f"/proc/{self._driver.pid}"]
+        for process in actual:  # it grows meanwhile
             for children in Path(process).glob("task/*/children"):
-                found += [f"/proc/{pid}" for pid in children.read_text().split()]
-        return found[1:]
+                actual += [f"/proc/{pid}" for pid in children.read_text().split()]
+        return actual[1:]
 
     def finish(self) -> int:
         """Nothing more to call: the driver stops its client and ends."""

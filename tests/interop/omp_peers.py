@@ -65,16 +65,16 @@ class Model:
         self._server.server_close()
 
     def reply(self, request: dict[str, Any]) -> Iterator[MessageAdded]:
-        wanted = _last_line(request["messages"][-1]["content"])
-        if wanted.startswith("run: "):
-            args = {"command": wanted.removeprefix("run: ")}
+        expected = _last_line(request["messages"][-1]["content"])
+        if expected.startswith("run: "):
+            args = {"command": expected.removeprefix("run: ")}
             return _ANTHROPIC.reply("calls", _ANTHROPIC.call("bash", args))
-        if wanted == "slow":
+        if expected == "slow":
             return _ANTHROPIC.reply("end", _slowly())
-        if wanted == "fail" and self.failures:
+        if expected == "fail" and self.failures:
             self.failures -= 1
             return _broken()
-        words = ("you said ", wanted) if wanted else ("done",)
+        words = ("you said ", expected) if expected else ("done",)
         return _ANTHROPIC.reply("end", [_ANTHROPIC.text(word) for word in words])
 
 
@@ -131,9 +131,9 @@ class Driven:
         self._events: asyncio.Queue[Event | None] = asyncio.Queue()
         self._replies: dict[str, asyncio.Future[Reply]] = {}
         self._numbers = iter(range(1, 1000))
-        self.heard: list[Event] = []
+        self.received: list[Event] = []
 
-    def hear(self, event: Event) -> None:
+    def receive(self, event: Event) -> None:
         self._grammar.check(event)
         if isinstance(event, Reply) and event.ref in self._replies:
             self._replies[event.ref].set_result(event)
@@ -152,13 +152,13 @@ class Driven:
         self._replies[ref] = asyncio.get_running_loop().create_future()
         fields = {name: getattr(command, name) for name in command.__struct_fields__}
         for event in self.link.send(type(command)(**{**fields, "ref": ref})):
-            self.hear(event)
+            self.receive(event)
         return self._replies[ref]
 
     async def until(self, kind: type[Event] | tuple[type[Event], ...], **fields: Any) -> Event:
-        """The next event of this kind; what came before it is in `heard`."""
+        """The next event of this kind; what came before it is in `received`."""
         while (event := await asyncio.wait_for(self._events.get(), PATIENCE)) is not None:
-            self.heard.append(event)
+            self.received.append(event)
             if isinstance(event, kind) and all(getattr(event, name) == value for name, value in fields.items()):
                 return event
         raise AssertionError(f"the engine is gone: {self.link.death()}")
@@ -166,12 +166,12 @@ class Driven:
     async def turn(self, text: str) -> list[Event]:
         """All that is said from here to the end of this turn, less other turns: omp 18.3 runs a command on in the
         background when it is steered, and begins a turn of its own when the command has ended."""
-        self.heard.clear()
+        self.received.clear()
         turn = f"t{next(self._numbers)}"
         accepted = await self.send(Prompt(turn, text))
         assert accepted.failure is None
         await self.until(TurnEnded, turn=turn)
-        return [event for event in self.heard if event.turn in ("", turn)]
+        return [event for event in self.received if event.turn in ("", turn)]
 
 
 @asynccontextmanager
@@ -188,7 +188,7 @@ async def driven(peer: Peer, model: Model, folder: Path, *flags: str) -> AsyncIt
     configure(peer, model.url, folder)
     agent = Driven(link)
     try:
-        await link.open(agent.hear, agent.gone)
+        await link.open(agent.receive, agent.gone)
         await agent.until(Ready)
         yield agent
     finally:

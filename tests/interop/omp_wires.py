@@ -18,15 +18,15 @@ class Wire:
         self._engine = engine
         self.shell = shell
         """What it calls the tool that runs commands."""
-        self._heard: list[Json] = []
+        self._received: list[Json] = []
 
     def send(self, command: str, /, **fields: object) -> None:
         self._engine.send({"type": command, "id": command, **fields})
 
-    def until(self, wanted: str) -> Json:
+    def until(self, expected: str) -> Json:
         while True:
-            self._heard.append(frame := self._engine.frame(PATIENCE))
-            if word(frame) == wanted:
+            self._received.append(frame := self._engine.frame(PATIENCE))
+            if word(frame) == expected:
                 return frame
 
     def ask(self, command: str, /, **fields: object) -> Json:
@@ -39,15 +39,15 @@ class Wire:
         """A command, and the whole answer. What omp 13 refuses is called `parse` there."""
         self.send(command, **fields)
         while True:
-            self._heard.append(frame := self._engine.frame(PATIENCE))
+            self._received.append(frame := self._engine.frame(PATIENCE))
             if word(frame) in (f"response {command}", "response parse"):
                 return frame
 
-    def heard(self) -> list[Json]:
+    def received(self) -> list[Json]:
         """All since the last time."""
         self.ask("get_state")
-        heard, self._heard = self._heard[:-1], []
-        return heard
+        received, self._received = self._received[:-1], []
+        return received
 
 
 def omp(package: Package, place: Place, url: str) -> Wire:
@@ -78,7 +78,7 @@ def started(argv: list[str], place: Place, env: dict[str, str], shell: str) -> W
     place.keep(engine)
     wire = Wire(engine, shell)
     wire.until("ready")
-    wire.heard()
+    wire.received()
     return wire
 
 

@@ -27,15 +27,15 @@ def _plain() -> Any:
 
 
 async def anthropic_message(url: str, model: str = "m", messages: Any = MESSAGES) -> Json:
-    asked = {"model": model, "max_tokens": 1000, "messages": messages}
-    async with _anthropic(url) as client, client.messages.stream(**asked) as stream:
+    requested = {"model": model, "max_tokens": 1000, "messages": messages}
+    async with _anthropic(url) as client, client.messages.stream(**requested) as stream:
         return _dict(await stream.get_final_message())
 
 
 async def chat_completion(url: str, model: str = "m", messages: Any = MESSAGES) -> Json:
     """What the SDK has put together. It refuses to call it final where a reply was cut off."""
-    asked = {"model": model, "messages": messages, "stream_options": {"include_usage": True}}
-    async with _openai(url) as client, client.chat.completions.stream(**asked) as stream:
+    requested = {"model": model, "messages": messages, "stream_options": {"include_usage": True}}
+    async with _openai(url) as client, client.chat.completions.stream(**requested) as stream:
         await stream.until_done()
         return _dict(stream.current_completion_snapshot)
 
@@ -56,8 +56,8 @@ async def response(url: str, model: str = "m", messages: Any = MESSAGES) -> Json
 
 
 def _dict(model: Any) -> Json:
-    found: Json = model.to_dict(mode="json")
-    return found
+    actual: Json = model.to_dict(mode="json")
+    return actual
 
 
 ASK: dict[str, Callable[..., Coroutine[Any, Any, Json]]] = {

@@ -9,8 +9,8 @@ from recorded.final import FOLDER, STREAMS, stream
 
 async def record() -> None:
     for wire, name in STREAMS:
-        found = await said(wire, stream(wire, name))
-        text = json.dumps(found, indent=1, ensure_ascii=False, sort_keys=True)
+        actual = await said(wire, stream(wire, name))
+        text = json.dumps(actual, indent=1, ensure_ascii=False, sort_keys=True)
         (FOLDER / wire / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
 

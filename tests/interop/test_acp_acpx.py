@@ -132,14 +132,14 @@ def test_acpx_writes_files_and_runs_commands_for_us(tmp_path: Path) -> None:
         assert (stage.work / "new.txt").read_text() == "new"
         assert (stage.work / "made").exists()
         methods = [one.get("method", "") for one, _ in stage.written()]
-        asked = [method for method in methods if method.startswith(("fs/", "terminal/"))]
-        assert {"fs/write_text_file", "terminal/create", "terminal/wait_for_exit", "terminal/release"} <= set(asked)
+        requested = [method for method in methods if method.startswith(("fs/", "terminal/"))]
+        assert {"fs/write_text_file", "terminal/create", "terminal/wait_for_exit", "terminal/release"} <= set(requested)
 
     drive(tmp_path, talk)
 
 
 async def _asked(model: Model, word: str) -> None:
-    while not any(word in json.dumps(asked["messages"]) for asked in model.asked):  # noqa: ASYNC110
+    while not any(word in json.dumps(requested["messages"]) for requested in model.asked):  # noqa: ASYNC110
         await asyncio.sleep(0.02)
 
 

@@ -72,7 +72,7 @@ async def converse(agent: Agent, place: Path) -> Heard:
         age_sessions(place)
         async with agent.connect(model, place, resume=session) as engine:
             events["resumed"] = await _turn(engine, "HELLO")
-            seen["remembers"] = any("MAKE" in str(asked["messages"]) for asked in model.asked[before:])
+            seen["remembers"] = any("MAKE" in str(requested["messages"]) for requested in model.asked[before:])
     await asyncio.to_thread(sleepers.wait_until_gone)
     seen["processes"] = processes(place)
     return Heard(events, seen)
@@ -135,9 +135,9 @@ async def _check(engine: host.Agent) -> None:
     """The main session keeps the grammar."""
     grammar = Grammar()
     async for event in engine.events():
-        told = {name: getattr(event, name) for name in e.Ask.__struct_fields__} if isinstance(event, Ask) else {}
+        result = {name: getattr(event, name) for name in e.Ask.__struct_fields__} if isinstance(event, Ask) else {}
         if not event.session:
-            grammar.check(e.Ask(**told) if told else event)  # the SDK's asks can do more
+            grammar.check(e.Ask(**result) if result else event)  # the SDK's asks can do more
     grammar.finish()
 
 
@@ -178,15 +178,15 @@ def test_a_text_is_answered(heard: Heard) -> None:
 
 
 def test_a_call_is_allowed(heard: Heard) -> None:
-    told = of(heard.events["allowed"], e.Ask, e.AskClosed, e.ToolFinished)
-    assert told == ["Ask", "AskClosed allowed", "ToolFinished ok"]
+    result = of(heard.events["allowed"], e.Ask, e.AskClosed, e.ToolFinished)
+    assert result == ["Ask", "AskClosed allowed", "ToolFinished ok"]
     assert said(heard.events["allowed"]) == "I will.It is made."
     assert heard.seen["files"] == ["made.txt"]
 
 
 def test_a_call_is_denied(name: str, heard: Heard) -> None:
-    told = of(heard.events["denied"], e.Ask, e.AskClosed, e.ToolFinished)
-    assert told == ["Ask", "AskClosed denied", "ToolFinished denied"]
+    result = of(heard.events["denied"], e.Ask, e.AskClosed, e.ToolFinished)
+    assert result == ["Ask", "AskClosed denied", "ToolFinished denied"]
     assert end(heard.events["denied"]).reason == ("cancelled" if name in STOPS else "end")
 
 

@@ -116,10 +116,10 @@ def test_a_call_is_allowed(tmp_path: Path, connect: Connect) -> None:
 
 
 def test_a_call_is_denied(tmp_path: Path, connect: Connect) -> None:
-    asked: list[Json] = []
+    requested: list[Json] = []
 
     async def no(method: str, params: Json) -> Json:
-        asked.append(params)
+        requested.append(params)
         return await choose("reject_once")(method, params)
 
     async def talk(stage: Stage) -> None:
@@ -133,7 +133,7 @@ def test_a_call_is_denied(tmp_path: Path, connect: Connect) -> None:
             "tool_call_update c1 failed",
             "agent_message: That was it.",
         ]
-        [request] = asked
+        [request] = requested
         assert (request["toolCall"]["kind"], request["toolCall"]["rawInput"]) == ("execute", TOUCH["input"])
         assert [option["kind"] for option in request["options"]] == [
             *("allow_once", "allow_always", "reject_once", "reject_always")
@@ -167,17 +167,17 @@ def test_a_call_is_cancelled_while_it_runs(tmp_path: Path, connect: Connect) -> 
 
 def test_a_question_that_nobody_answers_is_cancelled(tmp_path: Path, connect: Connect) -> None:
     async def talk(stage: Stage) -> None:
-        asked = asyncio.Event()
+        requested = asyncio.Event()
 
         async def never(method: str, params: Json) -> Json:
-            asked.set()
+            requested.set()
             await asyncio.Event().wait()
             raise AssertionError
 
         async with connect(stage, never) as client:
             session = await opened(client, stage)
             turn = asyncio.create_task(prompt(client, session, "MAKE"))
-            await asked.wait()
+            await requested.wait()
             with within(1.0):
                 await client.notify("session/cancel", sessionId=session)
                 assert await turn == "cancelled"
@@ -207,18 +207,20 @@ def test_a_provider_that_refuses_is_an_error(
 
 def test_a_message_is_added_while_a_call_runs(tmp_path: Path, connect: Connect) -> None:
     async def talk(stage: Stage) -> None:
-        told: list[Json] = []
+        result: list[Json] = []
 
         async def add(method: str, params: Json) -> Json:
-            told.append(await client.request("_session/steering", sessionId=session, prompt=words("OTHER")))
+            result.append(await client.request("_session/steering", sessionId=session, prompt=words("OTHER")))
             return await choose("allow_once")(method, params)
 
         idle = {"steering": {"idleBehavior": "promptRequired"}}
         async with connect(stage, add) as client:
             session = await opened(client, stage)
             assert await prompt(client, session, "MAKE") == "end_turn"
-            told.append(await client.request("_session/steering", sessionId=session, prompt=words("OTHER"), _meta=idle))
-        assert told == [{"outcome": "injected"}, {"outcome": "promptRequired", "reason": "noRunningTurn"}]
+            result.append(
+                await client.request("_session/steering", sessionId=session, prompt=words("OTHER"), _meta=idle)
+            )
+        assert result == [{"outcome": "injected"}, {"outcome": "promptRequired", "reason": "noRunningTurn"}]
         assert "OTHER" in json.dumps(stage.model.asked[-1]["messages"])
         assert story(client.updates)[-1] == "agent_message: As you say."
 
@@ -279,9 +281,9 @@ def test_a_session_is_gone_on_with_in_another_process(tmp_path: Path, connect: C
 def test_sessions_are_listed_closed_and_deleted(tmp_path: Path, connect: Connect) -> None:
     async def talk(stage: Stage) -> None:
         async def listed(**where: str) -> list[str]:
-            found = (await client.request("session/list", **where))["sessions"]
-            assert all(one["cwd"] == str(stage.work) for one in found)
-            return [one["sessionId"] for one in found]
+            actual = (await client.request("session/list", **where))["sessions"]
+            assert all(one["cwd"] == str(stage.work) for one in actual)
+            return [one["sessionId"] for one in actual]
 
         async with connect(stage, choose("allow_once")) as client:
             one = await opened(client, stage)

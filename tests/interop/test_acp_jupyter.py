@@ -33,8 +33,8 @@ async def jupyter(stage: Stage, option: str, *prompts: str) -> dict[str, Any]:
     chat = await asyncio.create_subprocess_exec(*argv, env={**stage.env, "PYTHONPATH": paths}, stdout=pipe, stderr=pipe)
     out, errors = await asyncio.wait_for(chat.communicate(), 2 * PATIENCE)
     assert chat.returncode == 0, errors.decode()
-    told: dict[str, Any] = json.loads(out)
-    return told
+    result: dict[str, Any] = json.loads(out)
+    return result
 
 
 def lines(messages: list[dict[str, Any]]) -> list[str]:

@@ -55,11 +55,11 @@ def test_a_turn_with_a_permission(tmp_path: Path) -> None:
             modules = [str(dist / "v1" / "stable" / "acp.js"), str(dist / "transports" / "ws-stream.js")]
             words = [NODE, "--input-type=module", "-e", PROGRAM, *modules, url, TOKEN, str(stage.work)]
             node = await asyncio.create_subprocess_exec(*words, stdout=pipe, env=dict(os.environ))
-            told, _ = await asyncio.wait_for(node.communicate(), PATIENCE)
+            result, _ = await asyncio.wait_for(node.communicate(), PATIENCE)
         finally:
             agent.terminate()
             await agent.wait()
-        seen = json.loads(told)
+        seen = json.loads(result)
         assert seen["stopReason"] == "end_turn"
         for update in seen["updates"]:
             check({"jsonrpc": "2.0", "method": "session/update", "params": update})

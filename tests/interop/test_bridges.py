@@ -124,11 +124,11 @@ def test_a_turn_is_cancelled(engine: str, tmp_path: Path) -> None:
     async def talk(stage: Behind) -> None:
         async with python_client(stage, choose("allow_once")) as client:
             session = await opened(client, stage)
-            asked = asyncio.create_task(prompt(client, session, "LONG"))
+            requested = asyncio.create_task(prompt(client, session, "LONG"))
             while not client.updates or "agent_message" not in str(client.updates):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             await client.notify("session/cancel", sessionId=session)
-            assert await asked == "cancelled"
+            assert await requested == "cancelled"
 
     run(tmp_path, engine, {"LONG": [[text("I begin."), WAIT]]}, talk)
 
@@ -138,8 +138,8 @@ def test_the_agent_sdk_drives_it(engine: str, tmp_path: Path) -> None:
     async def talk(stage: Behind) -> None:
         env = {**claude_hosts.env(stage.place, stage.model), **stage.env}
         options = sdk.ClaudeAgentOptions(cli_path=stage.program(), cwd=stage.work, env=env)
-        heard = [message async for message in sdk.query(prompt="HELLO", options=options)]
-        assert sdk.TextBlock("Hi there.") in blocks(heard)
-        assert (result(heard).subtype, result(heard).result) == ("success", "Hi there.")
+        received = [message async for message in sdk.query(prompt="HELLO", options=options)]
+        assert sdk.TextBlock("Hi there.") in blocks(received)
+        assert (result(received).subtype, result(received).result) == ("success", "Hi there.")
 
     run(tmp_path, engine, {"HELLO": [[text("Hi there.")]]}, talk)

@@ -46,8 +46,8 @@ def run(
         workspace = place / "work"
         workspace.mkdir()
         async with Model(script) as model:
-            kept = {"PATH": os.environ["PATH"], "HOME": str(place), "CLAUDE_CONFIG_DIR": str(place / "config")}
-            env = {**kept, **OFFLINE, "ANTHROPIC_BASE_URL": model.url}
+            stored = {"PATH": os.environ["PATH"], "HOME": str(place), "CLAUDE_CONFIG_DIR": str(place / "config")}
+            env = {**stored, **OFFLINE, "ANTHROPIC_BASE_URL": model.url}
             argv = [str(CLAUDE), *FLAGS, "--permission-prompt-tool", "stdio", *flags]
             async with connect(
                 argv, dialect="claude", cwd=str(workspace), env=env, ready_within=PATIENCE, **how
@@ -59,34 +59,34 @@ def run(
 
 async def listen(claude: Agent, prompt: str, verdict: Callable[[Ask], Awaitable[Any]] | None = None) -> list[e.Event]:
     """A turn, with each ask answered."""
-    heard = []
+    received = []
     async for event in claude.prompt(prompt):
-        heard.append(event)
+        received.append(event)
         if isinstance(event, Ask):
             await (verdict(event) if verdict else event.allow())
-    return heard
+    return received
 
 
 def check(events: list[e.Event]) -> list[e.Event]:
     grammar = Grammar()
     for event in events:
-        told = {name: getattr(event, name) for name in e.Ask.__struct_fields__} if isinstance(event, Ask) else {}
-        grammar.check(e.Ask(**told) if told else event)  # the SDK's asks can do more
+        result = {name: getattr(event, name) for name in e.Ask.__struct_fields__} if isinstance(event, Ask) else {}
+        grammar.check(e.Ask(**result) if result else event)  # the SDK's asks can do more
     return events
 
 
 def blocks(events: list[e.Event]) -> list[tuple[str, str]]:
     """Every block and every result of a call, with its lane."""
-    told = []
+    result = []
     for event in events:
         match event:
             case e.BlockEnded(Text(words) | Thinking(words)):
-                told.append((event.agent, words))
+                result.append((event.agent, words))
             case e.ToolCalled(call):
-                told.append((event.agent, call))
+                result.append((event.agent, call))
             case e.ToolFinished(call, outcome=outcome):
-                told.append((event.agent, f"{call} {outcome}"))
-    return told
+                result.append((event.agent, f"{call} {outcome}"))
+    return result
 
 
 def of(events: list[e.Event], kind: type[T]) -> list[T]:
@@ -96,11 +96,11 @@ def of(events: list[e.Event], kind: type[T]) -> list[T]:
 @partials
 def test_thinking_and_text_are_told_once(tmp_path: Path, flags: tuple[str, ...]) -> None:
     script = {"WHY": [[thinking("let me see"), text("Because of the rain.")]]}
-    heard = check(run(tmp_path, script, lambda claude, model: listen(claude, "WHY"), *flags))
-    assert blocks(heard) == [("", "let me see"), ("", "Because of the rain.")]
-    assert "".join(event.text for event in of(heard, e.TextDelta)) == "Because of the rain."
-    assert len(of(heard, e.TextDelta)) == (2 if flags else 1)
-    [ended] = of(heard, e.TurnEnded)
+    received = check(run(tmp_path, script, lambda claude, model: listen(claude, "WHY"), *flags))
+    assert blocks(received) == [("", "let me see"), ("", "Because of the rain.")]
+    assert "".join(event.text for event in of(received, e.TextDelta)) == "Because of the rain."
+    assert len(of(received, e.TextDelta)) == (2 if flags else 1)
+    [ended] = of(received, e.TurnEnded)
     assert (ended.reason, ended.steps, ended.usage.input, ended.usage.output) == ("end", 1, 10, 7)
 
 
@@ -116,11 +116,11 @@ def test_of_two_calls_at_once_one_is_allowed_and_one_denied(tmp_path: Path, flag
         await (ask.allow() if ask.call == "c1" else ask.deny("not two"))
 
     script = {"BOTH": [both, [text("One is there.")]]}
-    heard = check(run(tmp_path, script, lambda claude, model: listen(claude, "BOTH", verdict), *flags))
-    assert sorted(blocks(heard)) == sorted(
+    received = check(run(tmp_path, script, lambda claude, model: listen(claude, "BOTH", verdict), *flags))
+    assert sorted(blocks(received)) == sorted(
         [("", "I will."), ("", "c1"), ("", "c2"), ("", "c1 ok"), ("", "c2 denied"), ("", "One is there.")]
     )
-    assert [event.output for event in of(heard, e.ToolFinished)] == ["hi", "not two"]
+    assert [event.output for event in of(received, e.ToolFinished)] == ["hi", "not two"]
     assert [path.name for path in (tmp_path / "work").iterdir()] == ["one"]
 
 
@@ -135,23 +135,23 @@ def test_two_agents_at_once_have_lanes_of_their_own(tmp_path: Path, flags: tuple
         "FIRST": child("FIRST"),
         "SECOND": child("SECOND"),
     }
-    heard = check(run(tmp_path, script, lambda claude, model: listen(claude, "DELEGATE"), *flags))
+    received = check(run(tmp_path, script, lambda claude, model: listen(claude, "DELEGATE"), *flags))
     for lane, name in (("k1", "FIRST"), ("k2", "SECOND")):
-        assert [words for agent, words in blocks(heard) if agent == lane] == [
+        assert [words for agent, words in blocks(received) if agent == lane] == [
             f"{name} thinks",
             "Let me search.",
             f"{name}-call",
             f"{name}-call ok",
             f"{name} is done.",
         ]
-    main = [words for agent, words in blocks(heard) if not agent]
+    main = [words for agent, words in blocks(received) if not agent]
     assert sorted(main) == ["Both are done.", "k1", "k1 ok", "k2", "k2 ok"]
-    assert {(event.agent, event.call, event.name) for event in of(heard, e.AgentStarted)} == {
+    assert {(event.agent, event.call, event.name) for event in of(received, e.AgentStarted)} == {
         ("k1", "k1", "general-purpose"),
         ("k2", "k2", "general-purpose"),
     }
-    assert all(event.ok for event in of(heard, e.AgentEnded))
-    [ended] = of(heard, e.TurnEnded)
+    assert all(event.ok for event in of(received, e.AgentEnded))
+    [ended] = of(received, e.TurnEnded)
     assert ended.usage.input == 60, "the agents' requests are counted too"
 
 
@@ -162,13 +162,13 @@ def test_an_agent_in_the_background_ends_in_a_turn_that_nobody_asked_for(tmp_pat
     }
 
     async def talk(claude: Agent, model: Model) -> list[e.Event]:
-        heard: list[e.Event] = []
+        received: list[e.Event] = []
         async for event in claude.events():
-            heard.append(event)
+            received.append(event)
             if isinstance(event, e.TurnEnded):
                 model.go.set()
-                if len(of(heard, e.TurnEnded)) == 2:
-                    return heard
+                if len(of(received, e.TurnEnded)) == 2:
+                    return received
         raise AssertionError("it ended")
 
     async def both(claude: Agent, model: Model) -> list[e.Event]:
@@ -177,11 +177,15 @@ def test_an_agent_in_the_background_ends_in_a_turn_that_nobody_asked_for(tmp_pat
         await listen(claude, "LAUNCH")
         return await listening
 
-    heard = check(run(tmp_path, script, both))
-    assert [event.cause for event in of(heard, e.TurnStarted)] == ["prompt", "engine"]
-    assert ("k1", "Seen.") in blocks(heard)
-    [ended] = of(heard, e.AgentEnded)
-    assert heard.index(of(heard, e.TurnEnded)[0]) < heard.index(ended) < heard.index(of(heard, e.TurnEnded)[1])
+    received = check(run(tmp_path, script, both))
+    assert [event.cause for event in of(received, e.TurnStarted)] == ["prompt", "engine"]
+    assert ("k1", "Seen.") in blocks(received)
+    [ended] = of(received, e.AgentEnded)
+    assert (
+        received.index(of(received, e.TurnEnded)[0])
+        < received.index(ended)
+        < received.index(of(received, e.TurnEnded)[1])
+    )
 
 
 @partials
@@ -189,12 +193,12 @@ def test_a_reply_is_interrupted_and_the_next_prompt_answered(tmp_path: Path, fla
     script = {"LONG": [[text("First."), WAIT, text("Second.")]], "SHORT": [[text("Here.")]]}
 
     async def talk(claude: Agent, model: Model) -> tuple[list[e.Event], list[e.Event]]:
-        heard = []
+        received = []
         async for event in claude.prompt("LONG"):
-            heard.append(event)
+            received.append(event)
             if isinstance(event, e.BlockEnded):
                 await claude.cancel()
-        return heard, await listen(claude, "SHORT")
+        return received, await listen(claude, "SHORT")
 
     cut, after = run(tmp_path, script, talk, *flags)
     assert blocks(check(cut)) == [("", "First.")]
@@ -214,9 +218,9 @@ def test_a_tool_is_interrupted(tmp_path: Path) -> None:
         await claude.cancel()
         return await listening
 
-    heard = check(run(tmp_path, script, talk))
-    assert blocks(heard) == [("", "c1"), ("", "c1 cancelled")]
-    assert [event.reason for event in of(heard, e.TurnEnded)] == ["cancelled"]
+    received = check(run(tmp_path, script, talk))
+    assert blocks(received) == [("", "c1"), ("", "c1 cancelled")]
+    assert [event.reason for event in of(received, e.TurnEnded)] == ["cancelled"]
 
 
 def test_prompts_that_pile_up_have_a_turn_each(tmp_path: Path) -> None:
@@ -225,9 +229,9 @@ def test_prompts_that_pile_up_have_a_turn_each(tmp_path: Path) -> None:
     async def talk(claude: Agent, model: Model) -> list[list[e.Event]]:
         return await asyncio.gather(*(listen(claude, word) for word in script))
 
-    for word, heard in zip(script, run(tmp_path, script, talk), strict=True):
-        assert blocks(heard) == [("", f"{word} it is.")]
-        assert [event.reason for event in of(heard, e.TurnEnded)] == ["end"]
+    for word, received in zip(script, run(tmp_path, script, talk), strict=True):
+        assert blocks(received) == [("", f"{word} it is.")]
+        assert [event.reason for event in of(received, e.TurnEnded)] == ["end"]
 
 
 def test_a_question_is_answered_by_its_label(tmp_path: Path) -> None:
@@ -239,8 +243,8 @@ def test_a_question_is_answered_by_its_label(tmp_path: Path) -> None:
         assert (ask.kind, ask.title, [option.id for option in ask.options]) == ("choice", "Which?", ["red", "blue"])
         await ask.answer("blue")
 
-    heard = check(run(tmp_path, script, lambda claude, model: listen(claude, "ASK", verdict)))
-    assert '"Which?"="blue"' in of(heard, e.ToolFinished)[0].output
+    received = check(run(tmp_path, script, lambda claude, model: listen(claude, "ASK", verdict)))
+    assert '"Which?"="blue"' in of(received, e.ToolFinished)[0].output
 
 
 def test_a_tool_of_the_host_is_called_by_the_model(tmp_path: Path) -> None:
@@ -249,8 +253,8 @@ def test_a_tool_of_the_host_is_called_by_the_model(tmp_path: Path) -> None:
         return a + b
 
     script = {"SUM": [[use("c1", "mcp__host__add", a=2, b=3)], [text("Five.")]]}
-    heard = check(run(tmp_path, script, lambda claude, model: listen(claude, "SUM"), tools=[tool(add)]))
-    assert [(event.output, event.outcome) for event in of(heard, e.ToolFinished)] == [("5", "ok")]
+    received = check(run(tmp_path, script, lambda claude, model: listen(claude, "SUM"), tools=[tool(add)]))
+    assert [(event.output, event.outcome) for event in of(received, e.ToolFinished)] == [("5", "ok")]
 
 
 def test_settings_questions_and_context(tmp_path: Path) -> None:

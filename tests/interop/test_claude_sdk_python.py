@@ -14,12 +14,12 @@ from interop.claude_sdk import (
     Script,
     Stage,
     blocks,
+    emit,
     marks,
     of,
     result,
     results,
     run,
-    say,
     sdk,
     system_prompt,
     texts,
@@ -33,18 +33,18 @@ pytestmark = marks
 
 def test_a_text_is_asked_and_answered(tmp_path: Path) -> None:
     async def talk(stage: Stage) -> None:
-        heard = [message async for message in sdk.query(prompt="HELLO", options=stage.options())]
-        assert [type(message).__name__ for message in heard] == [
+        received = [message async for message in sdk.query(prompt="HELLO", options=stage.options())]
+        assert [type(message).__name__ for message in received] == [
             "SystemMessage",
             "AssistantMessage",
             "AssistantMessage",
             "ResultMessage",
         ]
-        assert blocks(heard) == [sdk.ThinkingBlock("hm", "signed"), sdk.TextBlock("Hi there.")]
-        [init] = of(heard, sdk.SystemMessage)
+        assert blocks(received) == [sdk.ThinkingBlock("hm", "signed"), sdk.TextBlock("Hi there.")]
+        [init] = of(received, sdk.SystemMessage)
         assert (init.subtype, init.data["claude_code_version"]) == ("init", "2.1.325")
         assert init.data["cwd"] == str(stage.work)
-        end = result(heard)
+        end = result(received)
         assert (end.subtype, end.result, end.is_error, end.num_turns) == ("success", "Hi there.", False, 1)
         assert (end.stop_reason, end.terminal_reason) == ("end_turn", "completed")
         assert end.usage
@@ -61,8 +61,8 @@ def test_a_client_goes_on_in_the_same_conversation(tmp_path: Path) -> None:
             assert info
             assert info["claude_code_version"] == "2.1.325"
             assert {command["name"] for command in info["commands"]} >= {"compact", "clear"}
-            first, second = await say(client, "ONE"), await say(client, "TWO")
-        assert [result(heard).result for heard in (first, second)] == ["One.", "Two."]
+            first, second = await emit(client, "ONE"), await emit(client, "TWO")
+        assert [result(received).result for received in (first, second)] == ["One.", "Two."]
         assert result(first).session_id == result(second).session_id
         assert "One." in json.dumps(stage.model.asked[-1]["messages"])
 
@@ -71,8 +71,8 @@ def test_a_client_goes_on_in_the_same_conversation(tmp_path: Path) -> None:
 
 def test_a_block_comes_in_pieces_and_then_whole(tmp_path: Path) -> None:
     async def talk(stage: Stage) -> None:
-        heard = await stage.query("MAKE", include_partial_messages=True, permission_mode="bypassPermissions")
-        events = [message.event for message in of(heard, sdk.StreamEvent)]
+        received = await stage.query("MAKE", include_partial_messages=True, permission_mode="bypassPermissions")
+        events = [message.event for message in of(received, sdk.StreamEvent)]
         assert [event["type"] for event in events if event["type"].startswith("message")] == [
             *("message_start", "message_delta", "message_stop"),
             *("message_start", "message_delta", "message_stop"),
@@ -80,7 +80,7 @@ def test_a_block_comes_in_pieces_and_then_whole(tmp_path: Path) -> None:
         deltas = [event["delta"] for event in events if event["type"] == "content_block_delta"]
         assert "".join(delta.get("text", "") for delta in deltas) == "I make it.That was it."
         assert json.loads("".join(delta.get("partial_json", "") for delta in deltas)) == TOUCH["input"]
-        assert texts(heard) == ["I make it.", "That was it."]
+        assert texts(received) == ["I make it.", "That was it."]
 
     run(tmp_path, MAKE, talk)
 
@@ -89,25 +89,25 @@ def test_a_reply_is_interrupted_and_the_next_prompt_answered(tmp_path: Path) -> 
     async def talk(stage: Stage) -> None:
         async with stage.client(include_partial_messages=True) as client:
             await client.query("LONG")
-            heard: list[sdk.Message] = []
+            received: list[sdk.Message] = []
             async for message in client.receive_response():
-                heard.append(message)
+                received.append(message)
                 if isinstance(message, sdk.AssistantMessage):
                     await client.interrupt()
-            assert texts(heard) == ["First.", "[Request interrupted by user]"]
-            end = result(heard)
+            assert texts(received) == ["First.", "[Request interrupted by user]"]
+            end = result(received)
             assert (end.subtype, end.terminal_reason) == ("error_during_execution", "aborted_streaming")
-            assert result(await say(client, "SHORT")).result == "Here."
+            assert result(await emit(client, "SHORT")).result == "Here."
 
     run(tmp_path, {"LONG": [[text("First."), WAIT, text("Second.")]], "SHORT": [[text("Here.")]]}, talk)
 
 
 def test_the_last_turn_that_is_allowed_is_the_last(tmp_path: Path) -> None:
     async def talk(stage: Stage) -> None:
-        heard: list[sdk.Message] = []
+        received: list[sdk.Message] = []
         with pytest.raises(sdk.ProcessError, match="turns"):
-            await stage.hear("MAKE", heard, max_turns=1, allowed_tools=["Bash"])
-        end = result(heard)
+            await stage.receive("MAKE", received, max_turns=1, allowed_tools=["Bash"])
+        end = result(received)
         assert (end.subtype, end.is_error, end.terminal_reason) == ("error_max_turns", True, "max_turns")
         assert len(stage.model.asked) == 1
 
@@ -117,10 +117,10 @@ def test_the_last_turn_that_is_allowed_is_the_last(tmp_path: Path) -> None:
 def test_a_budget_ends_a_turn(tmp_path: Path) -> None:
     async def talk(stage: Stage) -> None:
         stage.configure('[prices."claude-sonnet-5"]\ninput = 1000\noutput = 1000\n')
-        heard: list[sdk.Message] = []
+        received: list[sdk.Message] = []
         with pytest.raises(sdk.ProcessError, match="budget"):
-            await stage.hear("MAKE", heard, max_budget_usd=0.001, allowed_tools=["Bash"], model="sonnet")
-        end = result(heard)
+            await stage.receive("MAKE", received, max_budget_usd=0.001, allowed_tools=["Bash"], model="sonnet")
+        end = result(received)
         assert (end.subtype, end.total_cost_usd) == ("error_max_budget_usd", pytest.approx(0.017))
         assert end.model_usage
         assert end.model_usage["claude-sonnet-5"]["costUSD"] == pytest.approx(0.017)
@@ -134,17 +134,17 @@ def test_a_budget_ends_a_turn(tmp_path: Path) -> None:
 def test_a_model_is_set_while_the_conversation_goes_on(tmp_path: Path) -> None:
     async def talk(stage: Stage) -> None:
         async with stage.client(model="claude-sonnet-5") as client:
-            await say(client, "HELLO")
+            await emit(client, "HELLO")
             await client.set_model("claude-opus-5-5")
-            await say(client, "HELLO")
+            await emit(client, "HELLO")
             await client.set_model(None)
-            heard = await say(client, "HELLO")
-        assert [asked["model"] for asked in stage.model.asked] == [
+            received = await emit(client, "HELLO")
+        assert [requested["model"] for requested in stage.model.asked] == [
             "claude-sonnet-5",
             "claude-opus-5-5",
             "claude-sonnet-5",
         ]
-        assert [one.data["model"] for one in of(heard, sdk.SystemMessage)] == ["claude-sonnet-5"]
+        assert [one.data["model"] for one in of(received, sdk.SystemMessage)] == ["claude-sonnet-5"]
 
     run(tmp_path, {"HELLO": [[text("Hi.")]]}, talk)
 
@@ -164,7 +164,7 @@ def test_the_model_is_told_what_the_host_says_of_it(tmp_path: Path) -> None:
 def test_the_context_in_use_is_told(tmp_path: Path) -> None:
     async def talk(stage: Stage) -> None:
         async with stage.client() as client:
-            await say(client, "HELLO")
+            await emit(client, "HELLO")
             usage = await client.get_context_usage()
         assert 0 < usage["totalTokens"] < usage["maxTokens"]
         assert 0 <= usage["percentage"] < 100
@@ -179,8 +179,8 @@ def test_an_answer_has_the_form_that_was_asked_for(tmp_path: Path) -> None:
     async def talk(stage: Stage) -> None:
         schema = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
         form = {"type": "json_schema", "schema": schema}
-        heard = await stage.query("SUM", output_format=form)
-        end = result(heard)
+        received = await stage.query("SUM", output_format=form)
+        end = result(received)
         assert (end.subtype, end.structured_output) == ("success", {"sum": 5})
         assert end.result
         assert json.loads(end.result) == {"sum": 5}
@@ -191,9 +191,9 @@ def test_an_answer_has_the_form_that_was_asked_for(tmp_path: Path) -> None:
 def test_a_result_of_more_than_a_mebibyte_does_not_end_the_host(tmp_path: Path) -> None:
     async def talk(stage: Stage) -> None:
         (stage.work / "big.txt").write_text("".join(f"{number:0999}\n" for number in range(3000)))
-        heard = await stage.query("BIG", permission_mode="bypassPermissions")
-        assert [failed for _, _, failed in results(heard)] == [False, False]
-        assert result(heard).result == "Read."
+        received = await stage.query("BIG", permission_mode="bypassPermissions")
+        assert [failed for _, _, failed in results(received)] == [False, False]
+        assert result(received).result == "Read."
 
     both = [use("c1", "Bash", command="cat big.txt", description="all"), use("c2", "Read", file_path="big.txt")]
     run(tmp_path, {"BIG": [both, [text("Read.")]]}, talk)
@@ -232,11 +232,11 @@ def test_a_session_that_is_not_there_is_said_so(tmp_path: Path) -> None:
 
 def test_files_are_set_back_to_what_they_were_at_a_prompt(tmp_path: Path) -> None:
     async def talk(stage: Stage) -> None:
-        told = {"replay-user-messages": None}
-        how: Any = {"enable_file_checkpointing": True, "extra_args": told, "permission_mode": "acceptEdits"}
+        result = {"replay-user-messages": None}
+        how: Any = {"enable_file_checkpointing": True, "extra_args": result, "permission_mode": "acceptEdits"}
         async with stage.client(**how) as client:
-            heard = await say(client, "WRITE")
-            [prompt] = [one for one in of(heard, sdk.UserMessage) if one.content == "WRITE"]
+            received = await emit(client, "WRITE")
+            [prompt] = [one for one in of(received, sdk.UserMessage) if one.content == "WRITE"]
             assert (stage.work / "a.txt").read_text() == "a"
             assert prompt.uuid
             await client.rewind_files(prompt.uuid)
@@ -262,18 +262,18 @@ def delegation(*names: str) -> Script:
 @pytest.mark.parametrize("forwarded", [False, True])
 def test_two_agents_work_at_once(tmp_path: Path, forwarded: bool) -> None:
     async def talk(stage: Stage) -> None:
-        heard = await stage.query("DELEGATE", forward_subagent_text=forwarded, permission_mode="bypassPermissions")
+        received = await stage.query("DELEGATE", forward_subagent_text=forwarded, permission_mode="bypassPermissions")
         assert {path.name for path in stage.work.iterdir()} == {"FIRST", "SECOND"}
         for name in ("FIRST", "SECOND"):
-            lane = blocks(heard, f"k-{name}")
+            lane = blocks(received, f"k-{name}")
             assert [block.name for block in lane if isinstance(block, sdk.ToolUseBlock)] == ["Bash"]
             words = [f"{name} begins.", f"{name} is done."] if forwarded else []
-            assert texts(heard, f"k-{name}") == [name, *words]
-        started, ended = of(heard, sdk.TaskStartedMessage), of(heard, sdk.TaskNotificationMessage)
+            assert texts(received, f"k-{name}") == [name, *words]
+        started, ended = of(received, sdk.TaskStartedMessage), of(received, sdk.TaskNotificationMessage)
         assert {task.tool_use_id for task in started} == {"k-FIRST", "k-SECOND"}
         assert {task.task_id: task.status for task in ended} == {task.task_id: "completed" for task in started}
-        assert texts(heard) == ["All are done."]
-        assert sorted(call for call, _, failed in results(heard) if not failed) == ["k-FIRST", "k-SECOND"]
+        assert texts(received) == ["All are done."]
+        assert sorted(call for call, _, failed in results(received) if not failed) == ["k-FIRST", "k-SECOND"]
 
     run(tmp_path, delegation("FIRST", "SECOND"), talk)
 
@@ -281,11 +281,13 @@ def test_two_agents_work_at_once(tmp_path: Path, forwarded: bool) -> None:
 def test_an_agent_of_the_hosts_own_is_used(tmp_path: Path) -> None:
     async def talk(stage: Stage) -> None:
         parrot = sdk.AgentDefinition(description="Repeats.", prompt="You are a parrot.", tools=["Read"])
-        heard = await stage.query("DELEGATE", agents={"parrot": parrot}, forward_subagent_text=True)
-        assert texts(heard, "k1") == ["REPEAT", "Repeat!"]
-        [child] = [asked for asked in stage.model.asked if "You are a parrot." in json.dumps(asked["system"])]
+        received = await stage.query("DELEGATE", agents={"parrot": parrot}, forward_subagent_text=True)
+        assert texts(received, "k1") == ["REPEAT", "Repeat!"]
+        [child] = [
+            requested for requested in stage.model.asked if "You are a parrot." in json.dumps(requested["system"])
+        ]
         assert [tool["name"] for tool in child["tools"]] == ["Read"]
-        [init, *_] = of(heard, sdk.SystemMessage)
+        [init, *_] = of(received, sdk.SystemMessage)
         assert "parrot" in init.data["agents"]
 
     call = use("k1", "Agent", description="repeat", prompt="REPEAT", subagent_type="parrot")
@@ -296,14 +298,14 @@ def test_an_agent_is_stopped(tmp_path: Path) -> None:
     async def talk(stage: Stage) -> None:
         async with stage.client() as client:
             await client.query("DELEGATE")
-            heard: list[sdk.Message] = []
+            received: list[sdk.Message] = []
             async for message in client.receive_response():
-                heard.append(message)
+                received.append(message)
                 if isinstance(message, sdk.TaskStartedMessage):
                     await client.stop_task(message.task_id)
-        [ended] = of(heard, sdk.TaskNotificationMessage)
+        [ended] = of(received, sdk.TaskNotificationMessage)
         assert ended.status == "stopped"
-        assert result(heard).result == "It was stopped."
+        assert result(received).result == "It was stopped."
 
     call = agent("k1", "WATCH")
     run(tmp_path, {"DELEGATE": [[call], [text("It was stopped.")]], "WATCH": [[WAIT, text("Seen.")]]}, talk)

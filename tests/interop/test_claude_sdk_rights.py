@@ -10,12 +10,12 @@ from interop.claude_sdk import (
     TOUCH,
     Stage,
     blocks,
+    emit,
     marks,
     of,
     result,
     results,
     run,
-    say,
     sdk,
     texts,
 )
@@ -34,22 +34,22 @@ def asked(verdict: Any, seen: list[Any]) -> Any:
 def test_a_call_is_allowed(tmp_path: Path) -> None:
     async def talk(stage: Stage) -> None:
         seen: list[Any] = []
-        heard = await stage.query("MAKE", can_use_tool=asked(sdk.PermissionResultAllow(), seen))
+        received = await stage.query("MAKE", can_use_tool=asked(sdk.PermissionResultAllow(), seen))
         assert seen == [("Bash", TOUCH["input"], "c1")]
         assert (stage.work / "made").exists()
-        [(call, _, failed)] = results(heard)
+        [(call, _, failed)] = results(received)
         assert (call, failed) == ("c1", False)
-        assert texts(heard) == ["I make it.", "That was it."]
+        assert texts(received) == ["I make it.", "That was it."]
 
     run(tmp_path, MAKE, talk)
 
 
 def test_a_call_is_denied_and_the_model_is_told_why(tmp_path: Path) -> None:
     async def talk(stage: Stage) -> None:
-        heard = await stage.query("MAKE", can_use_tool=asked(sdk.PermissionResultDeny(message="not today"), []))
-        assert results(heard) == [("c1", "not today", True)]
+        received = await stage.query("MAKE", can_use_tool=asked(sdk.PermissionResultDeny(message="not today"), []))
+        assert results(received) == [("c1", "not today", True)]
         assert not (stage.work / "made").exists()
-        end = result(heard)
+        end = result(received)
         assert (end.subtype, end.result) == ("success", "That was it.")
         assert end.permission_denials == [{"tool_name": "Bash", "tool_use_id": "c1", "tool_input": TOUCH["input"]}]
         assert "not today" in json.dumps(stage.model.asked[-1]["messages"])
@@ -60,9 +60,9 @@ def test_a_call_is_denied_and_the_model_is_told_why(tmp_path: Path) -> None:
 def test_a_call_is_allowed_with_another_input(tmp_path: Path) -> None:
     async def talk(stage: Stage) -> None:
         other = sdk.PermissionResultAllow(updated_input={"command": "touch other"})
-        heard = await stage.query("MAKE", can_use_tool=asked(other, []))
+        received = await stage.query("MAKE", can_use_tool=asked(other, []))
         assert [path.name for path in stage.work.iterdir()] == ["other"]
-        [call] = [block for block in blocks(heard) if isinstance(block, sdk.ToolUseBlock)]
+        [call] = [block for block in blocks(received) if isinstance(block, sdk.ToolUseBlock)]
         assert call.input == TOUCH["input"], "what was said before is not changed"
 
     run(tmp_path, MAKE, talk)
@@ -72,11 +72,11 @@ def test_a_denial_can_end_the_turn(tmp_path: Path) -> None:
     async def talk(stage: Stage) -> None:
         deny = sdk.PermissionResultDeny(message="no", interrupt=True)
         async with stage.client(can_use_tool=asked(deny, [])) as client:
-            heard = await say(client, "MAKE")
-            end = result(heard)
+            received = await emit(client, "MAKE")
+            end = result(received)
             assert (end.subtype, end.terminal_reason) == ("error_during_execution", "aborted_tools")
-            assert texts(heard)[-1] == "[Request interrupted by user for tool use]"
-            assert [failed for _, _, failed in results(heard)] == [True]
+            assert texts(received)[-1] == "[Request interrupted by user for tool use]"
+            assert [failed for _, _, failed in results(received)] == [True]
             assert len(stage.model.asked) == 1
 
     run(tmp_path, MAKE, talk)
@@ -89,8 +89,8 @@ def test_a_rule_that_came_with_an_answer_holds_from_then_on(tmp_path: Path) -> N
         update = sdk.PermissionUpdate("addRules", rules=[rule], behavior="allow", destination="session")
         allow = sdk.PermissionResultAllow(updated_permissions=[update])
         async with stage.client(can_use_tool=asked(allow, seen)) as client:
-            await say(client, "MAKE")
-            await say(client, "AGAIN")
+            await emit(client, "MAKE")
+            await emit(client, "AGAIN")
         assert [call for _, _, call in seen] == ["c1"]
         assert (stage.work / "again").exists()
 
@@ -102,11 +102,11 @@ def test_a_mode_is_set_while_the_conversation_goes_on(tmp_path: Path) -> None:
     async def talk(stage: Stage) -> None:
         seen: list[Any] = []
         async with stage.client(can_use_tool=asked(sdk.PermissionResultDeny(), seen)) as client:
-            await say(client, "WRITE")
+            await emit(client, "WRITE")
             await client.set_permission_mode("acceptEdits")
-            heard = await say(client, "WRITE")
+            received = await emit(client, "WRITE")
         assert len(seen) == 1
-        assert [one.data["permissionMode"] for one in of(heard, sdk.SystemMessage) if one.subtype == "init"] == [
+        assert [one.data["permissionMode"] for one in of(received, sdk.SystemMessage) if one.subtype == "init"] == [
             "acceptEdits"
         ]
         assert (stage.work / "a.txt").read_text() == "a"
@@ -117,12 +117,12 @@ def test_a_mode_is_set_while_the_conversation_goes_on(tmp_path: Path) -> None:
 
 def test_tools_are_allowed_and_taken_away(tmp_path: Path) -> None:
     async def talk(stage: Stage) -> None:
-        heard = await stage.query("MAKE", allowed_tools=["Bash(touch:*)"], disallowed_tools=["WebFetch", "Write"])
+        received = await stage.query("MAKE", allowed_tools=["Bash(touch:*)"], disallowed_tools=["WebFetch", "Write"])
         assert (stage.work / "made").exists()
         names = {tool["name"] for tool in stage.model.asked[0]["tools"]}
         assert "Bash" in names
         assert not names & {"WebFetch", "Write"}
-        [init, *_] = of(heard, sdk.SystemMessage)
+        [init, *_] = of(received, sdk.SystemMessage)
         assert "WebFetch" not in init.data["tools"]
         await stage.query("MAKE", tools=["Read"])
         assert [tool["name"] for tool in stage.model.asked[-1]["tools"]] == ["Read"]
@@ -132,11 +132,11 @@ def test_tools_are_allowed_and_taken_away(tmp_path: Path) -> None:
 
 def test_where_nobody_can_be_asked_a_call_is_denied(tmp_path: Path) -> None:
     async def talk(stage: Stage) -> None:
-        heard = await stage.query("MAKE")
-        assert [failed for _, _, failed in results(heard)] == [True]
+        received = await stage.query("MAKE")
+        assert [failed for _, _, failed in results(received)] == [True]
         assert not (stage.work / "made").exists()
         assert [
-            one.data["tool_name"] for one in of(heard, sdk.SystemMessage) if one.subtype == "permission_denied"
+            one.data["tool_name"] for one in of(received, sdk.SystemMessage) if one.subtype == "permission_denied"
         ] == ["Bash"]
 
     run(tmp_path, MAKE, talk)
@@ -151,17 +151,17 @@ def test_a_hook_denies_a_call(tmp_path: Path) -> None:
 
         async def hook(given: Any, call: str | None, context: Any) -> Any:
             seen.append((given["hook_event_name"], given["tool_name"], given["tool_input"], call))
-            told = {"permissionDecision": "deny", "permissionDecisionReason": "nothing is made here"}
-            return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **told}}
+            reported = {"permissionDecision": "deny", "permissionDecisionReason": "nothing is made here"}
+            return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **reported}}
 
         hooks = {"PreToolUse": [sdk.HookMatcher(matcher="Bash", hooks=[hook])]}
-        heard = await stage.query("MAKE", hooks=hooks, permission_mode="bypassPermissions")
+        received = await stage.query("MAKE", hooks=hooks, permission_mode="bypassPermissions")
         assert seen == [("PreToolUse", "Bash", TOUCH["input"], "c1")]
-        [(call, told, failed)] = results(heard)
+        [(call, reported, failed)] = results(received)
         assert (call, failed) == ("c1", True)
-        assert "nothing is made here" in told
+        assert "nothing is made here" in reported
         assert not (stage.work / "made").exists()
-        assert [denial["tool_use_id"] for denial in result(heard).permission_denials or []] == ["c1"]
+        assert [denial["tool_use_id"] for denial in result(received).permission_denials or []] == ["c1"]
 
     run(tmp_path, MAKE, talk)
 
@@ -172,8 +172,8 @@ def test_a_hook_that_must_not_fail_and_fails_denies_the_call(tmp_path: Path) -> 
             raise RuntimeError("out of order")
 
         hooks = {"PreToolUse": [sdk.HookMatcher(matcher="Bash", hooks=[hook], on_failure="block")]}
-        heard = await stage.query("MAKE", hooks=hooks, permission_mode="bypassPermissions")
-        assert "out of order" in results(heard)[0][1]
+        received = await stage.query("MAKE", hooks=hooks, permission_mode="bypassPermissions")
+        assert "out of order" in results(received)[0][1]
         assert not (stage.work / "made").exists()
 
     run(tmp_path, MAKE, talk)
@@ -209,14 +209,14 @@ def test_a_server_inside_the_host_is_called_by_the_model(tmp_path: Path) -> None
             return {"content": [{"type": "text", "text": f"{args['a'] + args['b']:g}"}]}
 
         server = sdk.create_sdk_mcp_server("sums", tools=[add])
-        told: Any = {"mcp_servers": {"sums": server}, "allowed_tools": ["mcp__sums__add"]}
-        async with stage.client(**told) as client:
-            heard = await say(client, "SUM")
+        result: Any = {"mcp_servers": {"sums": server}, "allowed_tools": ["mcp__sums__add"]}
+        async with stage.client(**result) as client:
+            received = await emit(client, "SUM")
             status = await client.get_mcp_status()
-        [(call, content, failed)] = results(heard)
+        [(call, content, failed)] = results(received)
         assert (call, failed) == ("c1", False)
         assert content == [{"type": "text", "text": "5"}]
-        [init, *_] = of(heard, sdk.SystemMessage)
+        [init, *_] = of(received, sdk.SystemMessage)
         assert "mcp__sums__add" in init.data["tools"]
         assert [(one["name"], one["status"]) for one in status["mcpServers"]] == [("sums", "connected")]
 

@@ -129,16 +129,16 @@ def kind(frame: Frame) -> str:
 
 
 def order(frames: list[Frame]) -> list[str]:
-    return [told for told in map(kind, frames) if told not in UNTOLD and told not in LATER]
+    return [result for result in map(kind, frames) if result not in UNTOLD and result not in LATER]
 
 
 def by_call(frames: list[Frame]) -> dict[str, list[str]]:
     """In order for each call: which of several goes first is anybody's choice."""
-    found: dict[str, list[str]] = {}
+    actual: dict[str, list[str]] = {}
     for frame in frames:
         if kind(frame) not in UNTOLD and not kind(frame).startswith(("system/session_state_changed", *LATER)):
-            found.setdefault(_call(frame), []).append(kind(frame))
-    return found
+            actual.setdefault(_call(frame), []).append(kind(frame))
+    return actual
 
 
 def _call(frame: Frame) -> str:
@@ -161,10 +161,10 @@ def compare_fields(theirs: list[Frame], ours: list[Frame]) -> None:
     for said in sorted(set(map(name, ours))):
         samples = [_paths(frame) for frame in theirs if name(frame) == said]
         assert samples, f"only we say {said}"
-        wanted = {path for path in set.intersection(*samples) if not _accepted(said, path)}
+        expected = {path for path in set.intersection(*samples) if not _accepted(said, path)}
         for frame in ours:
             if name(frame) == said:
-                assert wanted - _paths(frame) == set(), f"{said} has to have them"
+                assert expected - _paths(frame) == set(), f"{said} has to have them"
 
 
 def _accepted(said: str, path: str) -> bool:
@@ -179,11 +179,11 @@ def _paths(value: Any, above: str = "") -> set[str]:
         return {path for one in value for path in _paths(one, f"{above}[]")}
     if not isinstance(value, dict):
         return set()
-    found: set[str] = set()
+    actual: set[str] = set()
     for key, one in value.items():
         path = f"{above}.{key}" if above else key
-        found |= {path} | (set() if key in _OPAQUE else _paths(one, path))
-    return found
+        actual |= {path} | (set() if key in _OPAQUE else _paths(one, path))
+    return actual
 
 
 CONVERSATIONS: dict[str, tuple[Script, tuple[str, ...], dict[str, Any]]] = {

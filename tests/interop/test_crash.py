@@ -33,4 +33,4 @@ def test_S5_of_a_hundred_engines_started_at_once_none_disturbs_another_and_no_se
         listed = catalogue.listing(str(place.sessions), str(place.workspace))
         assert sorted(session.words for session in listed) == sorted(f"I am {number}" for number in range(100))
         logs = [log.read_path(str(place.sessions / session.session / "log.jsonl")) for session in listed]
-        assert all(not found.faults and not found.torn and len(found.entries) == 5 for found in logs)
+        assert all(not actual.faults and not actual.torn and len(actual.entries) == 5 for actual in logs)

@@ -85,7 +85,7 @@ def test_the_reference_server_can_be_used(
 
         async def work(stage: Stage) -> None:
             stage.servers.add(server)
-            ready = await stage.heard("everything")
+            ready = await stage.received("everything")
             assert (ready.status, ready.reason) == ("ready", "")
             await tools_answer(stage)
             await people_are_asked(stage)
@@ -114,7 +114,7 @@ async def tools_answer(stage: Stage) -> None:
 async def people_are_asked(stage: Stage) -> None:
     async with asyncio.timeout(PATIENCE):
         while "trigger-elicitation-request" not in stage.tools:  # offered once it knows what we can do
-            await stage.heard("everything", len(stage.about("everything")) + 1)
+            await stage.received("everything", len(stage.about("everything")) + 1)
     context = CallContext(stage.workspace, [Answer("", "allow", {"name": "Ada"}), Answer("", "deny")])
     assert "Name: Ada" in (await stage.call("trigger-elicitation-request", {}, context)).output
     assert "declined" in (await stage.call("trigger-elicitation-request", {}, context)).output

@@ -37,7 +37,7 @@ def test_the_filesystem_server_can_be_used(tmp_path: Path) -> None:
 
     async def work(stage: Stage) -> None:
         stage.servers.add(Server("files", command="node", args=(str(program), str(tmp_path))))
-        ready = await stage.heard("files")
+        ready = await stage.received("files")
         assert {"read_text_file", "write_file", "list_directory"} <= set(ready.tools)
         path = str(tmp_path / "note.txt")
         assert (await stage.call("read_text_file", {"path": path})).output == "one\ntwo\n"

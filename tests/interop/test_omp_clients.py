@@ -79,7 +79,7 @@ def texts(messages: list[Json]) -> list[tuple[str, str]]:
     ]
 
 
-def asked(service: Service) -> list[Json]:
+def requested(service: Service) -> list[Json]:
     """The messages of the last request that reached the model."""
     messages: list[Json] = json.loads(service.requests[-1].body)["messages"]
     return messages
@@ -142,7 +142,7 @@ def test_tools_run_and_their_results_reach_the_model(begin: Begin, service: Serv
     assert [message["role"] for message in events[-1]["messages"]] == [
         "user", "assistant", "toolResult", "toolResult", "assistant",
     ]  # fmt: skip
-    results = [block for block in asked(service)[-1]["content"] if block["type"] == "tool_result"]
+    results = [block for block in requested(service)[-1]["content"] if block["type"] == "tool_result"]
     assert [result["tool_use_id"] for result in results] == ["t1", "t2"]
 
 
@@ -174,8 +174,8 @@ def test_models_levels_and_switches(begin: Begin, place: Place) -> None:
     host.call("setAutoCompaction", False)
     host.call("setAutoRetry", False)
     state = host.call("getState")
-    told = (state["steeringMode"], state["followUpMode"], state["autoCompactionEnabled"])
-    assert told == ("all", "all", False)
+    result = (state["steeringMode"], state["followUpMode"], state["autoCompactionEnabled"])
+    assert result == ("all", "all", False)
 
 
 def test_what_is_said_during_a_turn_joins_it(begin: Begin, service: Service, peer: Package) -> None:
@@ -301,7 +301,7 @@ def test_sessions_are_begun_forked_and_returned_to(begin: Begin, service: Servic
     assert host.call("getLastAssistantText") == "Answer 1."
     service.give(says("Of course."))
     host.ask("do you remember?")
-    assert [message["role"] for message in asked(service)] == ["user", "assistant", "user", "assistant", "user"]
+    assert [message["role"] for message in requested(service)] == ["user", "assistant", "user", "assistant", "user"]
     with pytest.raises(CallFailed):
         host.call("switchSession", "/nowhere/at/all.jsonl")
     assert host.call("getState")["sessionId"] == first["sessionId"]

@@ -84,7 +84,7 @@ def talk(peer: Peer, model: Model, tmp_path_factory: pytest.TempPathFactory) -> 
         agent = runner.run(engine.__aenter__())
 
         def talk(conversation: Callable[[Driven], Coroutine[Any, Any, None]]) -> None:
-            agent.heard.clear()
+            agent.received.clear()
             runner.run(asyncio.wait_for(conversation(agent), 2 * PATIENCE))
 
         yield talk
@@ -94,8 +94,8 @@ def talk(peer: Peer, model: Model, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_two_turns_of_text_and_the_state_between(talk: Talk) -> None:
     async def conversation(agent: Driven) -> None:
         events = await agent.turn("hello")
-        told = (TurnStarted, StepStarted, UserMessage, TextDelta, BlockEnded, ReplyEnded, StepEnded, TurnEnded)
-        kinds = [kind.__name__ for kind, _ in groupby(type(event) for event in events if isinstance(event, told))]
+        result = (TurnStarted, StepStarted, UserMessage, TextDelta, BlockEnded, ReplyEnded, StepEnded, TurnEnded)
+        kinds = [kind.__name__ for kind, _ in groupby(type(event) for event in events if isinstance(event, result))]
         assert kinds == [
             "TurnStarted", "UserMessage", "StepStarted", "TextDelta", "BlockEnded", "ReplyEnded", "StepEnded",
             "TurnEnded",
@@ -189,19 +189,19 @@ def test_a_second_prompt_waits_and_one_that_interrupts_does_not(talk: Talk) -> N
 
 def test_a_steer_joins_the_running_turn(talk: Talk, tmp_path: Path) -> None:
     go = tmp_path / "go"
-    wanted = f"run: until [ -e '{go}' ]; do sleep 0.05; done; echo x"
+    expected = f"run: until [ -e '{go}' ]; do sleep 0.05; done; echo x"
 
     async def conversation(agent: Driven) -> None:
-        agent.start(Prompt("steered", wanted))
+        agent.start(Prompt("steered", expected))
         await agent.until(ToolStarted)
         assert (await agent.send(Steer("faster"))).failure is None
         go.touch()
         await agent.until(TurnEnded, turn="steered")
-        messages = [event for event in of(agent.heard, UserMessage) if event.turn == "steered"]
+        messages = [event for event in of(agent.received, UserMessage) if event.turn == "steered"]
         joined = [(event.text, event.origin) for event in messages if event.origin != "engine"]
-        assert joined == [(wanted, "prompt"), ("faster", "steer")]
-        assert Text("you said faster") in [event.block for event in of(agent.heard, BlockEnded)]
-        assert len([event for event in of(agent.heard, TurnStarted) if event.turn == "steered"]) == 1
+        assert joined == [(expected, "prompt"), ("faster", "steer")]
+        assert Text("you said faster") in [event.block for event in of(agent.received, BlockEnded)]
+        assert len([event for event in of(agent.received, TurnStarted) if event.turn == "steered"]) == 1
 
     talk(conversation)
 
@@ -245,9 +245,9 @@ def test_a_dialog_of_an_extension_is_answered_and_its_command_ends(talk: Talk) -
         await agent.until(AskClosed, how="answered")
         shown: Any = await agent.until(Display, method="notify")
         assert shown.params["message"] == "yes"
-        if not of(agent.heard, TurnEnded):  # omp does not wait for the command, pi does
+        if not of(agent.received, TurnEnded):  # omp does not wait for the command, pi does
             await agent.until(TurnEnded, turn="command")
-        assert of(agent.heard, TurnEnded)[0].reason == "end"
+        assert of(agent.received, TurnEnded)[0].reason == "end"
         assert of(await agent.turn("hello"), TurnEnded)[-1].reason == "end"
 
     talk(conversation)
@@ -275,7 +275,9 @@ def test_questions_settings_and_sessions(talk: Talk, peer: Peer) -> None:
         shell = (await agent.send(RunShell("echo out; exit 3"))).data
         assert isinstance(shell, ShellResult)
         assert (shell.command, shell.output, shell.code) == ("echo out; exit 3", "out\n", 3)
-        assert [event.text for event in of(agent.heard, ShellOutput)] in ([], ["out\n"]), "newer pi tells while it runs"
+        assert [event.text for event in of(agent.received, ShellOutput)] in ([], ["out\n"]), (
+            "newer pi tells while it runs"
+        )
         [point] = (await agent.send(Query("fork_points"))).data
         forked = (await agent.send(OpenSession(how="fork", at=point.entry))).data
         assert isinstance(forked, SessionOpened)

@@ -78,10 +78,10 @@ def story(frames: list[Json]) -> list[str]:
 
 def call_by_call(frames: list[Json]) -> list[Json]:
     """omp runs one command after the other, polylect several at once."""
-    told: list[Json] = []
+    result: list[Json] = []
     for of_calls, run in groupby(frames, key=lambda frame: bool(call_of(frame))):
-        told += sorted(run, key=call_of if of_calls else lambda frame: "")
-    return told
+        result += sorted(run, key=call_of if of_calls else lambda frame: "")
+    return result
 
 
 def call_of(frame: Json) -> str:
@@ -90,11 +90,11 @@ def call_of(frame: Json) -> str:
 
 def keys(frames: Iterable[Json]) -> set[str]:
     """Of every frame all keys, each with the way to it. Updates count as one: of a block omp tells a little early."""
-    found: set[str] = set()
+    actual: set[str] = set()
     for frame in frames:
         name = "message_update" if frame["type"] == "message_update" else word(frame)
-        found |= {f"{name} {path}" for path in paths(frame)}
-    return found
+        actual |= {f"{name} {path}" for path in paths(frame)}
+    return actual
 
 
 def says(*blocks: Text | Thinking | ToolCall) -> list[Step]:
@@ -153,10 +153,10 @@ def stopped_while_it_talks(wire: Wire, service: Service) -> None:
 
 def stopped_before_it_talks(wire: Wire, service: Service) -> None:
     service.give([STALL])
-    asked = len(service.requests)
+    requested = len(service.requests)
     wire.send("prompt", message="hi")
     wire.until("message_end user")
-    eventually(lambda: len(service.requests) > asked)
+    eventually(lambda: len(service.requests) > requested)
     wire.ask("abort")
 
 
@@ -225,10 +225,12 @@ def test_both_say_the_same_frames_in_the_same_order_and_ours_have_all_their_keys
     frames = []
     for wire in (theirs, ours):
         conversation(wire, service)
-        frames.append(wire.heard())
-    expected, heard = frames
-    assert story(heard) == story(expected)
-    assert {key for key in keys(expected) - keys(heard) if told_by_both(key) and not key.endswith(tuple(KEYS))} == set()
+        frames.append(wire.received())
+    expected, received = frames
+    assert story(received) == story(expected)
+    assert {
+        key for key in keys(expected) - keys(received) if told_by_both(key) and not key.endswith(tuple(KEYS))
+    } == set()
 
 
 def told_by_both(key: str) -> bool:
@@ -276,9 +278,9 @@ def test_both_answer_alike(theirs: Wire, ours: Wire, service: Service, place: Pl
     for wire in (theirs, ours):
         begin_session(wire, service, place)
     for command, fields in QUESTIONS:
-        expected, heard = (wire.answer(command, **fields) for wire in (theirs, ours))
-        assert {**heard, "data": None} == {**expected, "data": None}
-        missing = set(paths(expected.get("data"))) - set(paths(heard.get("data")))
+        expected, received = (wire.answer(command, **fields) for wire in (theirs, ours))
+        assert {**received, "data": None} == {**expected, "data": None}
+        missing = set(paths(expected.get("data"))) - set(paths(received.get("data")))
         assert {key for key in missing if not key.startswith(tuple(ANSWERS))} == set(), command
 
 
@@ -295,8 +297,8 @@ def test_the_answers_about_models_and_branches_are_alike(
         assert wire.ask("get_state")["messageCount"] == 0
         assert not wire.answer("branch", entryId="nowhere")["success"]
         data.append(chosen)
-    expected, heard = (set(paths(chosen)) for chosen in data)
-    assert expected <= heard
+    expected, received = (set(paths(chosen)) for chosen in data)
+    assert expected <= received
 
 
 # Sessions.
@@ -304,15 +306,15 @@ def test_the_answers_about_models_and_branches_are_alike(
 
 def spoken(messages: list[Json]) -> list[tuple[str, object]]:
     """Who said what: texts, thoughts, calls and results."""
-    told: list[tuple[str, object]] = []
+    result: list[tuple[str, object]] = []
     for message in messages:
         for block in message["content"]:
             match block["type"]:
                 case "toolCall":
-                    told.append((message["role"], block["arguments"]))
+                    result.append((message["role"], block["arguments"]))
                 case kind:
-                    told.append((message["role"], block[kind]))
-    return told
+                    result.append((message["role"], block[kind]))
+    return result
 
 
 def begin_session(wire: Wire, service: Service, place: Place) -> list[tuple[str, object]]:
@@ -323,10 +325,10 @@ def begin_session(wire: Wire, service: Service, place: Place) -> list[tuple[str,
     wire.ask("new_session")
     wire.send("prompt", message="What do the notes say?")
     wire.until("agent_end")
-    wire.heard()
-    told = spoken(wire.ask("get_messages")["messages"])
-    assert [role for role, _ in told] == ["user", *["assistant"] * 3, "toolResult", "assistant"]
-    return told
+    wire.received()
+    result = spoken(wire.ask("get_messages")["messages"])
+    assert [role for role, _ in result] == ["user", *["assistant"] * 3, "toolResult", "assistant"]
+    return result
 
 
 def go_on(wire: Wire, service: Service) -> str:
@@ -341,24 +343,24 @@ def go_on(wire: Wire, service: Service) -> str:
 def test_a_session_of_polylect_goes_on_in_omp(
     version: str, theirs: Wire, ours: Wire, service: Service, place: Place, tmp_path: Path
 ) -> None:
-    told = begin_session(ours, service, place)
+    result = begin_session(ours, service, place)
     session, file = ours.ask("get_state")["sessionId"], tmp_path / "session.jsonl"
     exported = place.run("sessions", "export", session, "--to", "omp", str(file))
     assert exported.code == 0, exported.errors
     engine = theirs if version == "omp 13" else omp(package(version), place, service.url)
     assert engine.ask("switch_session", sessionPath=str(file)) == {"cancelled": False}
     assert engine.ask("get_state")["sessionId"] == session
-    assert spoken(engine.ask("get_messages")["messages"]) == told
+    assert spoken(engine.ask("get_messages")["messages"]) == result
     request = go_on(engine, service)
     assert all(text in request for text in ("What do the notes say?", "cat notes.txt", "alpha", "Say it again."))
 
 
 def test_a_session_of_omp_goes_on_in_polylect(theirs: Wire, ours: Wire, service: Service, place: Place) -> None:
-    told = begin_session(theirs, service, place)
+    result = begin_session(theirs, service, place)
     file = Path(theirs.ask("get_state")["sessionFile"])
     before = file.read_bytes()
     assert ours.ask("switch_session", sessionPath=str(file)) == {"cancelled": False}
-    assert spoken(ours.ask("get_messages")["messages"]) == told
+    assert spoken(ours.ask("get_messages")["messages"]) == result
     stats = ours.ask("get_session_stats")
     assert (stats["userMessages"], stats["assistantMessages"], stats["toolCalls"]) == (1, 2, 1)
     request = go_on(ours, service)

@@ -47,8 +47,8 @@ class Difference(NamedTuple):
     why: str
     always: bool = True
 
-    def explains(self, chapter: str, found: str) -> bool:
-        return chapter in (self.chapters or (chapter,)) and is_a(self.event, found)
+    def explains(self, chapter: str, actual: str) -> bool:
+        return chapter in (self.chapters or (chapter,)) and is_a(self.event, actual)
 
 
 JSON_STREAM = ("polylect json-stream", "polylect json-stream 0.1.0", "aionrs", "wayland-core")
@@ -160,7 +160,7 @@ def script(engine: Engine | AcpAgent | Reference) -> dict[str, list[Step]]:
 async def converse(engine: Engine | AcpAgent | Reference, place: Path) -> Conversation:
     async with Model(script(engine)) as model:
         async with engine.connect(model, place) as agent:
-            told = {
+            result = {
                 "text": words(await listen(agent, "HELLO")),
                 "tool": words(await listen(agent, "MAKE", answer=Ask.allow)) + files(place, "made.txt"),
                 "deny": words(await listen(agent, "DENY", answer=no)) + files(place, "denied.txt"),
@@ -173,10 +173,10 @@ async def converse(engine: Engine | AcpAgent | Reference, place: Path) -> Conver
             session, before = await engine.session(agent), len(model.asked)
         age_sessions(place)
         async with engine.connect(model, place, resume=session) as agent:
-            told["resume"] = words(await listen(agent, "AGAIN"))
-            assert any("HELLO" in str(asked["messages"]) for asked in model.asked[before:]), "it remembers"
-            told["killed"] = words(await killed(agent))
-    return told
+            result["resume"] = words(await listen(agent, "AGAIN"))
+            assert any("HELLO" in str(requested["messages"]) for requested in model.asked[before:]), "it remembers"
+            result["killed"] = words(await killed(agent))
+    return result
 
 
 async def listen(
@@ -187,14 +187,14 @@ async def listen(
     then: Callable[[], Awaitable[None]] | None = None,
 ) -> list[Event]:
     """A turn: its asks are answered, and `then` follows when the model has said all that it says before it waits."""
-    heard: list[Event] = []
+    received: list[Event] = []
     async for event in agent.prompt(prompt):
-        heard.append(event)
+        received.append(event)
         if answer and isinstance(event, Ask):
             await answer(event)
-        if then and isinstance(event, e.TextDelta) and said(heard) == SLOW:
+        if then and isinstance(event, e.TextDelta) and said(received) == SLOW:
             await then()
-    return heard
+    return received
 
 
 async def to_rest(agent: Agent, prompt: str) -> list[str]:
@@ -212,8 +212,8 @@ async def settled(agent: Agent) -> str:
     return "gone"
 
 
-def said(heard: list[Event]) -> str:
-    return "".join(event.text for event in heard if isinstance(event, e.TextDelta))
+def said(received: list[Event]) -> str:
+    return "".join(event.text for event in received if isinstance(event, e.TextDelta))
 
 
 async def no(ask: Ask) -> None:
@@ -223,13 +223,13 @@ async def no(ask: Ask) -> None:
 async def killed(agent: Agent) -> list[Event]:
     """In the middle of a turn. In this process nobody can be killed: then it is how the vocabulary ends such a turn."""
     if agent.pid != os.getpid():
-        heard = await listen(agent, "SLOW", then=partial(kill, agent.pid))
+        received = await listen(agent, "SLOW", then=partial(kill, agent.pid))
         assert await agent.close() == -signal.SIGKILL
-        return heard
-    heard = await listen(agent, "SLOW", then=agent.cancel)
+        return received
+    received = await listen(agent, "SLOW", then=agent.cancel)
     completer = Completer()
-    last = max(place for place, event in enumerate(heard) if isinstance(event, e.TextDelta))
-    return [made for event in heard[: last + 1] for made in completer.add(event)] + completer.close()
+    last = max(place for place, event in enumerate(received) if isinstance(event, e.TextDelta))
+    return [made for event in received[: last + 1] for made in completer.add(event)] + completer.close()
 
 
 async def kill(pid: int) -> None:
@@ -245,17 +245,17 @@ def files(place: Path, name: str) -> list[str]:
 
 def words(events: list[Event]) -> list[str]:
     """Deltas of a block are one. What is set, and that all is at rest, belongs to no turn and is looked at apart."""
-    told: list[str] = []
+    result: list[str] = []
     before: type[Event] | None = None
     for event in events:
         if isinstance(event, (*PROGRESS, e.SettingChanged, e.Settled)):
             continue
         if isinstance(event, DELTAS) and type(event) is before:
-            told[-1] += event.text
+            result[-1] += event.text
         else:
-            told.append(" ".join((type(event).__name__, *details(event))))
+            result.append(" ".join((type(event).__name__, *details(event))))
         before = type(event)
-    return told
+    return result
 
 
 def details(event: Event) -> Iterator[str]:
@@ -296,24 +296,24 @@ def less(unsaid: tuple[str, ...], told: list[str]) -> list[str]:
     return [word for word, left_out in zip(told, listed, strict=True) if not left_out]
 
 
-def differences(expected: list[str], heard: list[str]) -> list[str]:
-    found: list[str] = []
-    for how, start, end, other_start, other_end in SequenceMatcher(None, expected, heard, False).get_opcodes():
+def differences(expected: list[str], received: list[str]) -> list[str]:
+    actual: list[str] = []
+    for how, start, end, other_start, other_end in SequenceMatcher(None, expected, received, False).get_opcodes():
         if how != "equal":
-            found += [f"-{word}" for word in expected[start:end]]
-            found += [f"+{word}" for word in heard[other_start:other_end]]
-    return found
+            actual += [f"-{word}" for word in expected[start:end]]
+            actual += [f"+{word}" for word in received[other_start:other_end]]
+    return actual
 
 
-def told_apart(expected: list[str], heard: list[str], movable: list[str]) -> list[str]:
+def told_apart(expected: list[str], received: list[str], movable: list[str]) -> list[str]:
     """The same, but what is only in another place is one difference."""
-    found = differences(expected, heard)
+    actual = differences(expected, received)
     for kind in movable:
-        here, there = ([word for word in told if is_a(kind, word)] for told in (expected, heard))
-        others = ([word for word in told if not is_a(kind, word)] for told in (expected, heard))
-        if here == there and len(rest := differences(*others)) < len(found):
-            found = [f"~{kind}", *rest]
-    return found
+        here, there = ([word for word in result if is_a(kind, word)] for result in (expected, received))
+        others = ([word for word in result if not is_a(kind, word)] for result in (expected, received))
+        if here == there and len(rest := differences(*others)) < len(actual):
+            actual = [f"~{kind}", *rest]
+    return actual
 
 
 def is_a(kind: str, word: str) -> bool:
@@ -355,17 +355,17 @@ def test_the_same_program_hears_the_same_events(
 ) -> None:
     engine, known = ENGINES[name], [row for row in DIFFERENCES if name in row.engines]
     movable = [row.event[1:] for row in known if row.event.startswith("~")]
-    heard = asyncio.run(asyncio.wait_for(converse(engine, tmp_path), 3 * PATIENCE))
-    found = [
+    received = asyncio.run(asyncio.wait_for(converse(engine, tmp_path), 3 * PATIENCE))
+    actual = [
         (chapter, difference)
         for chapter, expected in reference.items()
-        for difference in told_apart(less(engine.unsaid, expected), less(engine.unsaid, heard[chapter]), movable)
+        for difference in told_apart(less(engine.unsaid, expected), less(engine.unsaid, received[chapter]), movable)
     ]
     with capsys.disabled():
         print(f"\n{name}{'' if known else ': nothing differs'}")
         for row in known:
             print(f"    {', '.join(row.chapters) or 'any':<12} {row.event:<22} {row.why}")
-    unexplained = [each for each in found if not any(row.explains(*each) for row in known)]
+    unexplained = [each for each in actual if not any(row.explains(*each) for row in known)]
     assert not unexplained, "not in DIFFERENCES:\n" + "\n".join(f"{chapter}: {event}" for chapter, event in unexplained)
-    unused = [row for row in known if row.always and not any(row.explains(*each) for each in found)]
+    unused = [row for row in known if row.always and not any(row.explains(*each) for each in actual)]
     assert unused == [], "no longer needed"

@@ -31,12 +31,12 @@ MODELS = {
 
 def bodies(request: ModelRequest, info: ModelInfo) -> dict[str, dict[str, Any]]:
     """As they go over the wire."""
-    found = {
+    actual = {
         "anthropic": anthropic_messages.request_body(request, info),
         "chat": openai_chat.request_body(request, max_tokens_field="max_completion_tokens"),
         "responses": openai_responses.request_body(request, info),
     }
-    return {wire: msgspec.json.decode(msgspec.json.encode(body)) for wire, body in found.items()}
+    return {wire: msgspec.json.decode(msgspec.json.encode(body)) for wire, body in actual.items()}
 
 
 def all_of(value: Any) -> Any:

@@ -35,8 +35,8 @@ def check_events(wire: str, payloads: Payloads) -> None:
 
 @pytest.mark.parametrize(("wire", "name"), STREAMS)
 def test_the_client_still_says_what_was_recorded(wire: str, name: str) -> None:
-    found = asyncio.run(said(wire, stream(wire, name)))
-    assert json.loads(json.dumps(found)) == recorded(wire, name)
+    actual = asyncio.run(said(wire, stream(wire, name)))
+    assert json.loads(json.dumps(actual)) == recorded(wire, name)
 
 
 @pytest.mark.parametrize(("wire", "name"), STREAMS)

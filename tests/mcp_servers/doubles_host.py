@@ -16,12 +16,12 @@ class Inside:
 
     def __init__(self, into: Any) -> None:
         self.unasked: Callable[[Any], object] = lambda message: None
-        self.heard: list[dict[str, Any]] = []
+        self.received: list[dict[str, Any]] = []
         self._into = into
         self._waiting: dict[Any, asyncio.Future[Any]] = {}
 
     async def send(self, message: dict[str, Any]) -> Any:
-        self.heard.append(message)
+        self.received.append(message)
         parsed = jsonrpc_message_adapter.validate_python(message, by_name=False)
         if not isinstance(parsed, JSONRPCRequest):
             await self._into.send(SessionMessage(parsed))

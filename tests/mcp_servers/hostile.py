@@ -13,9 +13,9 @@ from plain import Works
 class AnswersTwice(Works):
     """Sends every answer twice."""
 
-    def say(self, message: dict[str, Any]) -> None:
-        super().say(message)
-        super().say(message)
+    def send(self, message: dict[str, Any]) -> None:
+        super().send(message)
+        super().send(message)
 
 
 class AnswersBefore(Works):
@@ -23,15 +23,15 @@ class AnswersBefore(Works):
 
     def run(self) -> None:
         for number in range(40):
-            self.say({"id": number, "result": {"tools": [{"name": "forged", "inputSchema": {"type": "object"}}]}})
+            self.send({"id": number, "result": {"tools": [{"name": "forged", "inputSchema": {"type": "object"}}]}})
         super().run()
 
 
 class OtherIds(Works):
     """Turns the ids of all answers into ids of another type."""
 
-    def say(self, message: dict[str, Any]) -> None:
-        super().say({**message, "id": [message["id"]] if "id" in message else None})
+    def send(self, message: dict[str, Any]) -> None:
+        super().send({**message, "id": [message["id"]] if "id" in message else None})
 
 
 class Progresses(Works):
@@ -153,7 +153,7 @@ class Answers(Works):
     def take(self, message: dict[str, Any]) -> None:
         method, _, result = self.argument.partition("=")
         if message.get("method") == method:
-            return self.say({"id": message["id"], "result": json.loads(result)})
+            return self.send({"id": message["id"], "result": json.loads(result)})
         return super().take(message)
 
 
@@ -200,7 +200,7 @@ class Pings(Works):
             return super().take(message)
         self.left -= 1
         if not self.left:
-            self.say({"id": self.call, "result": self.text("all were answered")})
+            self.send({"id": self.call, "result": self.text("all were answered")})
         return None
 
 
@@ -285,7 +285,7 @@ class ClosesStdin(Works):
     """Closes its stdin after the list of tools and lives on, silent."""
 
     def tools_list(self, message: dict[str, Any]) -> Any:
-        self.say({"id": message["id"], "result": super().tools_list(message)})
+        self.send({"id": message["id"], "result": super().tools_list(message)})
         os.close(0)
         while True:
             time.sleep(1000)

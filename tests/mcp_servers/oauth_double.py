@@ -113,10 +113,10 @@ class OAuthDouble:
         self.headers.append(dict(request.headers))
         match form["grant_type"]:
             case "authorization_code":
-                asked = self._codes.pop(form["code"])
+                requested = self._codes.pop(form["code"])
                 digest = hashlib.sha256(form["code_verifier"].encode()).digest()
-                assert base64.urlsafe_b64encode(digest).decode().rstrip("=") == asked["code_challenge"]
-                assert form["redirect_uri"] == asked["redirect_uri"]
+                assert base64.urlsafe_b64encode(digest).decode().rstrip("=") == requested["code_challenge"]
+                assert form["redirect_uri"] == requested["redirect_uri"]
             case "refresh_token" if self.refuse_renewal:
                 return JSONResponse({"error": "invalid_grant"}, self.refuse_renewal)
             case "refresh_token":

@@ -46,12 +46,12 @@ class Peer:
     def __init__(self, version: str = "2025-11-25", **handlers: Any) -> None:
         self.version = version
         self.handlers = {name.replace("_", "/"): handler for name, handler in handlers.items()}
-        self.heard: list[Object] = []
+        self.received: list[Object] = []
         self.wire = Wire()
         self.changed: list[str] = []
         self.context = CallContext(Path("/"))
         self._send: Callable[[Any], None] = lambda message: None
-        self._heard = asyncio.Event()
+        self._received = asyncio.Event()
 
     def send(self, method: str, params: Any = None, id: Any = None) -> None:
         """Send a notification, or with an id a request."""
@@ -65,9 +65,9 @@ class Peer:
 
     async def receive(self, name: str, message: Object) -> Any:
         """A message of the client. Returns the answer to it."""
-        self.heard.append(message)
+        self.received.append(message)
         self.wire.check(message, "client")
-        self._heard.set()
+        self._received.set()
         if "method" not in message or "id" not in message:
             return {}
         try:
@@ -97,16 +97,16 @@ class Peer:
 
     def requests(self, method: str) -> list[Object]:
         """The messages of the client with this method."""
-        return [message for message in self.heard if message.get("method") == method]
+        return [message for message in self.received if message.get("method") == method]
 
     async def answer_to(self, id: Any) -> Object:
         """What the client answers to a request of ours, once it does."""
         while True:
-            for message in self.heard:
+            for message in self.received:
                 if "method" not in message and message["id"] == id:
                     return message
-            self._heard.clear()
-            await self._heard.wait()
+            self._received.clear()
+            await self._received.wait()
 
     async def ask(self, question: Ask) -> Answer:
         return await self.context.ask(question)

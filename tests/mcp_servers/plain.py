@@ -37,13 +37,13 @@ class Works:
         method = getattr(self, message.get("method", "").replace("/", "_"), None)
         if "id" in message and "method" in message:
             if method is None:
-                self.say({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
+                self.send({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
             elif (result := method(message)) is not None:
-                self.say({"id": message["id"], "result": result})
+                self.send({"id": message["id"], "result": result})
         elif method:
             method(message)
 
-    def say(self, message: dict[str, Any]) -> None:
+    def send(self, message: dict[str, Any]) -> None:
         if "id" in message and ("method" in message or "protocolVersion" in str(message)[:200]):
             record("server", message)
         sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
@@ -184,22 +184,22 @@ class Shouts(Works):
 
     def tools_call(self, message: dict[str, Any]) -> Any:
         entries = [{"a": number} for number in range(int(self.argument))]
-        self.say({"method": "notifications/message", "params": {"level": "info", "data": entries}})
+        self.send({"method": "notifications/message", "params": {"level": "info", "data": entries}})
         return super().tools_call(message)
 
 
 class WrongId(Works):
     """Answers, but to questions that nobody asked."""
 
-    def say(self, message: dict[str, Any]) -> None:
-        super().say({**message, "id": 4711})
+    def send(self, message: dict[str, Any]) -> None:
+        super().send({**message, "id": 4711})
 
 
 class WrongIdInCalls(Works):
     """Comes up, and then answers calls with another id."""
 
     def tools_call(self, message: dict[str, Any]) -> None:
-        self.say({"id": 4711, "result": self.text("for somebody else")})
+        self.send({"id": 4711, "result": self.text("for somebody else")})
 
 
 class Banner(Works):
@@ -281,7 +281,7 @@ class Deaf(Works):
         pass
 
     def tools_list(self, message: dict[str, Any]) -> Any:
-        self.say({"id": message["id"], "result": super().tools_list(message)})
+        self.send({"id": message["id"], "result": super().tools_list(message)})
         threading.Event().wait()
 
 
@@ -291,19 +291,19 @@ class Slow(Works):
     def __init__(self, argument: str) -> None:
         super().__init__(argument)
         self.tools = ["sleep", "told"]
-        self.told: list[Any] = []
+        self.reported: list[Any] = []
 
     def tools_call(self, message: dict[str, Any]) -> Any:
         if message["params"]["name"] == "told":
-            return self.text(json.dumps(self.told))
+            return self.text(json.dumps(self.reported))
         self.sleeping = message["id"]
         token = message["params"]["_meta"]["progressToken"]
-        self.say({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}})
+        self.send({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}})
         return None
 
     def notifications_cancelled(self, message: dict[str, Any]) -> None:
-        self.told.append(message["params"]["requestId"] == self.sleeping)
-        self.say({"id": message["params"]["requestId"], "result": self.text("too late")})
+        self.reported.append(message["params"]["requestId"] == self.sleeping)
+        self.send({"id": message["params"]["requestId"], "result": self.text("too late")})
 
 
 class Strange(Works):
@@ -358,7 +358,7 @@ class Restless(Works):
     def tools_call(self, message: dict[str, Any]) -> Any:
         self.tools = ["echo", "other"]
         for _ in range(100):
-            self.say({"method": "notifications/tools/list_changed"})
+            self.send({"method": "notifications/tools/list_changed"})
         return super().tools_call(message)
 
 
@@ -369,11 +369,11 @@ class Asks(Works):
         self.call = message["id"]
         schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
         params = {"message": "Really?", "requestedSchema": schema}
-        self.say({"id": "q1", "method": "elicitation/create", "params": params})
+        self.send({"id": "q1", "method": "elicitation/create", "params": params})
 
     def take(self, message: dict[str, Any]) -> None:
         if message.get("id") == "q1":
-            return self.say({"id": self.call, "result": self.text(json.dumps(message["result"]))})
+            return self.send({"id": self.call, "result": self.text(json.dumps(message["result"]))})
         return super().take(message)
 
 
@@ -385,14 +385,14 @@ class AsksTooOften(Asks):
         self.actions: list[str] = []
         params = {"message": "Really?", "requestedSchema": {"type": "object", "properties": {}}}
         for number in range(10):
-            self.say({"id": f"q{number}", "method": "elicitation/create", "params": params})
+            self.send({"id": f"q{number}", "method": "elicitation/create", "params": params})
 
     def take(self, message: dict[str, Any]) -> None:
         if not str(message.get("id")).startswith("q"):
             return super().take(message)
         self.actions.append(message["result"]["action"])
         if len(self.actions) == 10:
-            self.say({"id": self.call, "result": self.text(" ".join(sorted(self.actions)))})
+            self.send({"id": self.call, "result": self.text(" ".join(sorted(self.actions)))})
         return None
 
 
@@ -402,11 +402,11 @@ class AsksAtOnce(Asks):
     def notifications_initialized(self, message: dict[str, Any]) -> None:
         self.tools_call({"id": "none"})
 
-    def say(self, message: dict[str, Any]) -> None:
+    def send(self, message: dict[str, Any]) -> None:
         if message.get("id") == "none":
             self.tools = [json.loads(message["result"]["content"][0]["text"])["action"]]
-            return super().say({"method": "notifications/tools/list_changed"})
-        return super().say(message)
+            return super().send({"method": "notifications/tools/list_changed"})
+        return super().send(message)
 
 
 class Stays(Works):

@@ -95,8 +95,8 @@ def check(message: Object, side: Side, revision: str, method: str = "") -> None:
 
 def definitions(revision: str) -> Object:
     schema = _schema(revision)
-    found: Object = schema.get("$defs") or schema["definitions"]
-    return found
+    actual: Object = schema.get("$defs") or schema["definitions"]
+    return actual
 
 
 def names_of(kind: str, revision: str) -> list[str]:
@@ -112,8 +112,8 @@ def _key(id_: Any) -> str:
 def _of_method(method: str, side: Side, kind: str, revision: str) -> str:
     """The definition of a request or notification. The side that may send it is checked where the schema says it."""
     for name, definition in definitions(revision).items():
-        found = definition.get("properties", {}).get("method", {}).get("const")
-        if found == method and name.endswith(kind) and not name.startswith(("Client", "Server")):
+        actual = definition.get("properties", {}).get("method", {}).get("const")
+        if actual == method and name.endswith(kind) and not name.startswith(("Client", "Server")):
             allowed = names_of(f"{side.title()}{kind}", revision)
             assert not allowed or name in allowed, f"{method} is not for a {side}"
             return name

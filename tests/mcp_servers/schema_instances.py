@@ -32,8 +32,8 @@ def _made(schema: dict[str, Any], all_definitions: dict[str, Any]) -> Any:
 
 def _named(schema: dict[str, Any], all_definitions: dict[str, Any]) -> dict[str, Any]:
     """The definition that a reference names, or the schema itself."""
-    found: dict[str, Any] = all_definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
-    return found
+    actual: dict[str, Any] = all_definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+    return actual
 
 
 def _plain(schema: dict[str, Any]) -> Any:

@@ -24,13 +24,13 @@ class Several(Works):
             case "ask" | "where" as name:
                 id = f"{name}{message['id']}"
                 self.asking[id] = message["id"]
-                asked = message["params"]["arguments"].get("text", "")
-                form = {"message": asked, "requestedSchema": {"type": "object", "properties": {}}}
+                requested = message["params"]["arguments"].get("text", "")
+                form = {"message": requested, "requestedSchema": {"type": "object", "properties": {}}}
                 if name == "ask":
-                    self.say({"id": id, "method": "elicitation/create", "params": form})
+                    self.send({"id": id, "method": "elicitation/create", "params": form})
                     self.progress(meta, "asked")
                 else:
-                    self.say({"id": id, "method": "roots/list"})
+                    self.send({"id": id, "method": "roots/list"})
                 return None
             case "hold":
                 self.held.append(message["id"])
@@ -38,21 +38,21 @@ class Several(Works):
                 return None
             case "grow":
                 self.tools.append("leaf")
-                self.say({"method": "notifications/tools/list_changed"})
+                self.send({"method": "notifications/tools/list_changed"})
                 return self.text("grown")
             case _:
                 for id in self.held:
-                    self.say({"id": id, "result": self.text("released")})
+                    self.send({"id": id, "result": self.text("released")})
                 self.held = []
                 return self.text("done")
 
     def progress(self, meta: dict[str, Any], text: str) -> None:
         params = {"progressToken": meta.get("progressToken"), "progress": 1, "message": text}
-        self.say({"method": "notifications/progress", "params": params})
+        self.send({"method": "notifications/progress", "params": params})
 
     def take(self, message: dict[str, Any]) -> None:
         if call := self.asking.pop(str(message.get("id")), None):
-            return self.say({"id": call, "result": self.text(json.dumps(message.get("result")))})
+            return self.send({"id": call, "result": self.text(json.dumps(message.get("result")))})
         return super().take(message)
 
 

@@ -46,7 +46,7 @@ def test_L5_a_server_that_does_not_come_up_is_reported_with_a_reason(
 
     async def work(stage: Stage) -> None:
         stage.servers.add(server)
-        failed = await stage.heard("plain")
+        failed = await stage.received("plain")
         assert failed.status == "failed"
         assert failed.reason.startswith(reason.format(patience))
         assert stage.servers.status()[0].reason == failed.reason
@@ -64,7 +64,7 @@ def test_noise_is_given_up_and_costs_no_memory(tmp_path: Path, way: str, reason:
 
     async def work(stage: Stage) -> None:
         stage.servers.add(plain(way))
-        failed = await stage.heard("plain")
+        failed = await stage.received("plain")
         assert failed.status == "failed"
         assert reason in failed.reason
 
@@ -76,7 +76,7 @@ def test_a_few_words_on_stdout_are_forgiven(tmp_path: Path) -> None:
 
     async def work(stage: Stage) -> None:
         stage.servers.add(plain("Banner"))
-        assert await stage.heard("plain") == ServerChanged("plain", "ready", ("echo",))
+        assert await stage.received("plain") == ServerChanged("plain", "ready", ("echo",))
         assert (await stage.call("echo", {"a": 1})).output == '{"a": 1}'
 
     on_stage(tmp_path, work)
@@ -88,7 +88,7 @@ def test_L4_a_flood_on_stderr_holds_nobody_up(tmp_path: Path, caplog: pytest.Log
 
     async def work(stage: Stage) -> None:
         stage.servers.add(plain("Floods"))
-        await stage.heard("plain")
+        await stage.received("plain")
         for _ in range(20):
             assert (await stage.call("echo", {"a": 1})).ok
 
@@ -102,7 +102,7 @@ def test_L4_a_flood_on_stderr_holds_nobody_up(tmp_path: Path, caplog: pytest.Log
 def test_L4_a_server_that_never_stops_talking_leaves_the_others_their_turn(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         stage.servers.add(plain("Chatters"))
-        await stage.heard("plain")
+        await stage.received("plain")
         assert (await stage.call("echo")).ok
         with within(3):
             for _ in range(20):
@@ -114,7 +114,7 @@ def test_L4_a_server_that_never_stops_talking_leaves_the_others_their_turn(tmp_p
 def test_P5_what_a_server_was_given_as_a_secret_does_not_come_back_in_a_reason(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         stage.servers.add(plain("Dies", env={"THE_TOKEN": "hunter2hunter2"}))
-        failed = await stage.heard("plain")
+        failed = await stage.received("plain")
         assert failed.reason.endswith("KeyError: 'no database' [removed])")
 
     on_stage(tmp_path, work)
@@ -127,19 +127,19 @@ def test_a_crashed_server_is_started_again_once_and_then_reported(tmp_path: Path
 
     async def work(stage: Stage) -> None:
         stage.servers.add(plain("Crashes", str(crashes)))
-        await stage.heard("plain")
+        await stage.received("plain")
         lost = await stage.call("echo")
         assert (lost.ok, lost.output) == (False, "MCP server plain: the server ended the connection")
-        assert (await stage.heard("plain", 2)).status == "ready"
+        assert (await stage.received("plain", 2)).status == "ready"
         assert not (await stage.call("echo")).ok
-        failed = await stage.heard("plain", 3)
+        failed = await stage.received("plain", 3)
         assert (failed.status, failed.reason) == (
             "failed",
             "the server ended (its last words on stderr: out of memory)",
         )
         assert stage.tools == {}
         stage.servers.change("plain", "reconnect")
-        assert (await stage.heard("plain", 4)).status == "ready"
+        assert (await stage.received("plain", 4)).status == "ready"
         assert (await stage.call("echo")).ok
 
     on_stage(tmp_path, work)
@@ -151,7 +151,7 @@ def test_a_call_during_a_restart_waits_for_it(tmp_path: Path) -> None:
 
     async def work(stage: Stage) -> None:
         stage.servers.add(plain("Crashes", str(crashes)))
-        await stage.heard("plain")
+        await stage.received("plain")
         assert not (await stage.call("echo")).ok
         assert (await stage.call("echo")).ok
 
@@ -162,7 +162,7 @@ def test_a_call_during_a_restart_waits_for_it(tmp_path: Path) -> None:
 def test_a_call_that_takes_too_long_is_an_error(tmp_path: Path, way: str) -> None:
     async def work(stage: Stage) -> None:
         stage.servers.add(plain(way))
-        name = (await stage.heard("plain")).tools[0]
+        name = (await stage.received("plain")).tools[0]
         with within(2):
             late = await stage.call(name, {"a": "x" * 200_000})
         message = f"MCP server plain: {name} did not answer within 0.3 s, and the call was cancelled"
@@ -174,7 +174,7 @@ def test_a_call_that_takes_too_long_is_an_error(tmp_path: Path, way: str) -> Non
 def test_a_cancelled_call_is_over_at_once_and_the_server_is_told(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         stage.servers.add(plain("Slow"))
-        await stage.heard("plain")
+        await stage.received("plain")
         context = CallContext(tmp_path)
         call = asyncio.ensure_future(stage.call("sleep", {}, context))
         await context.showing.wait()
@@ -190,7 +190,7 @@ def test_a_cancelled_call_is_over_at_once_and_the_server_is_told(tmp_path: Path)
 def test_a_deaf_server_does_not_hold_up_a_cancel(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         stage.servers.add(plain("Deaf"))
-        await stage.heard("plain")
+        await stage.received("plain")
         call = asyncio.ensure_future(stage.call("echo", {"a": "x" * 1_000_000}))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -204,7 +204,7 @@ def test_a_deaf_server_does_not_hold_up_a_cancel(tmp_path: Path) -> None:
 def test_strange_results_are_told_as_well_as_they_can_be(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         stage.servers.add(plain("Strange"))
-        await stage.heard("plain")
+        await stage.received("plain")
         for name in ("number", "list", "no_content", "bad_content", "bad_kind"):
             result = await stage.call(name)
             assert not result.ok, name
@@ -231,9 +231,9 @@ def test_strange_results_are_told_as_well_as_they_can_be(tmp_path: Path) -> None
 def test_names_that_are_taken_or_impossible_are_made_plain(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         stage.servers.add(script("plain", "Works", server="first"))
-        await stage.heard("first")
+        await stage.received("first")
         stage.servers.add(plain("Names"))
-        names = (await stage.heard("plain")).tools
+        names = (await stage.received("plain")).tools
         assert names[:4] == ("mcp__plain__Read", "mcp__plain__echo", "mcp__plain__files_search", "mcp__plain__a_b")
         assert len(set(names)) == 7
         assert all(len(name) <= 64 for name in names)
@@ -252,7 +252,7 @@ def test_names_that_are_taken_or_impossible_are_made_plain(tmp_path: Path) -> No
 def test_a_list_without_end_is_cut(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         stage.servers.add(plain("Pages"))
-        assert len((await stage.heard("plain")).tools) == 100
+        assert len((await stage.received("plain")).tools) == 100
 
     on_stage(tmp_path, work)
 
@@ -262,9 +262,9 @@ def test_changes_that_are_told_a_hundred_times_are_reported_once(tmp_path: Path)
 
     async def work(stage: Stage) -> None:
         stage.servers.add(plain("Restless"))
-        await stage.heard("plain")
+        await stage.received("plain")
         await stage.call("echo")
-        assert (await stage.heard("plain", 2)).tools == ("echo", "other")
+        assert (await stage.received("plain", 2)).tools == ("echo", "other")
         for _ in range(20):
             await stage.call("other")
         assert len(stage.events) == 2
@@ -280,7 +280,7 @@ def test_the_time_of_a_call_stands_still_while_a_person_thinks(tmp_path: Path) -
 
     async def work(stage: Stage) -> None:
         stage.servers.add(plain("Asks"))
-        await stage.heard("plain")
+        await stage.received("plain")
         context = Thinker(tmp_path, [Answer("", "allow", {"ok": True, "more": "than asked"})])
         assert (await stage.call("echo", {}, context)).output == '{"action": "accept", "content": {"ok": true}}'
         context = Thinker(tmp_path, [Answer("", "allow", {})])
@@ -303,7 +303,7 @@ def test_a_question_ends_with_the_call_that_it_was_for(tmp_path: Path) -> None:
 
     async def work(stage: Stage) -> None:
         stage.servers.add(plain("Asks"))
-        await stage.heard("plain")
+        await stage.received("plain")
         call = asyncio.ensure_future(stage.call("echo", {}, Undecided(tmp_path)))
         await question_shown.wait()
         call.cancel()
@@ -325,7 +325,7 @@ def test_nobody_is_drowned_in_questions(tmp_path: Path) -> None:
 
     async def work(stage: Stage) -> None:
         stage.servers.add(plain("AsksTooOften"))
-        await stage.heard("plain")
+        await stage.received("plain")
         context = Slow(tmp_path, [Answer("", "allow")] * 10)
         answered = (await stage.call("echo", {}, context)).output.split()
         assert answered.count("decline") >= 3
@@ -343,9 +343,9 @@ def test_a_question_that_belongs_to_no_call_goes_to_the_host_if_there_is_a_way(
 
     async def work(stage: Stage) -> None:
         stage.servers.add(plain("AsksAtOnce"))
-        reports = [await stage.heard("plain")]
+        reports = [await stage.received("plain")]
         if reports[-1].tools != (action,):
-            reports.append(await stage.heard("plain", 2))
+            reports.append(await stage.received("plain", 2))
         assert reports[-1].tools == (action,)
 
     on_stage(tmp_path, work, ask=ask if someone else None)
@@ -354,7 +354,7 @@ def test_a_question_that_belongs_to_no_call_goes_to_the_host_if_there_is_a_way(
 def test_a_server_that_knows_only_the_newest_revision_is_reached_too(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         stage.servers.add(plain("Modern"))
-        assert await stage.heard("plain") == ServerChanged("plain", "ready", ("echo",))
+        assert await stage.received("plain") == ServerChanged("plain", "ready", ("echo",))
         assert (await stage.call("echo", {"a": 1})).output == '{"a": 1}'
 
     on_stage(tmp_path, work)
@@ -367,7 +367,7 @@ def test_P1_no_server_outlives_its_removal_or_the_end(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         for name, length in lengths.items():
             stage.servers.add(script("plain", "Stays", length, server=name))
-            await stage.heard(name)
+            await stage.received(name)
             marker = f"sleep {length}"
             await asyncio.to_thread(eventually, lambda marker=marker: len(processes_with(marker)) == 3)
         with watched(processes_with(f"sleep {lengths['one']}")) as all_end_within:

@@ -54,7 +54,7 @@ class Host:
 
     def __init__(self) -> None:
         self.inside: Inside | None = None
-        self.waiting, self.cancelled, self.told = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.waiting, self.cancelled, self.reported = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def call(self, name: str, message: Any) -> Any:
         if self.inside is None or name != "shop":
@@ -62,7 +62,7 @@ class Host:
         if message.get("params", {}).get("name") == "wait":
             self.waiting.set()
         if message["method"] == "notifications/cancelled":
-            self.told.set()
+            self.reported.set()
         try:
             return await self.inside.send(message)
         except asyncio.CancelledError:
@@ -77,7 +77,7 @@ def with_shop(folder: Path, work: Any, host: Host | None = None) -> None:
         async with inside_host(shop()) as host.inside:
             host.inside.unasked = lambda message: stage.servers.receive("shop", message)
             stage.servers.add(SHOP)
-            assert (await stage.heard("shop")).status == "ready"
+            assert (await stage.received("shop")).status == "ready"
             await work(stage, host)
 
     on_stage(folder, all_of_it, host=host.call)
@@ -90,7 +90,7 @@ def test_its_tools_carry_the_servers_name_and_can_be_called(tmp_path: Path) -> N
         ]
         assert (await stage.call("mcp__shop__add", {"a": 2, "b": 3})).output == "5"
         assert host.inside
-        assert [message["method"] for message in host.inside.heard[:3]] == [
+        assert [message["method"] for message in host.inside.received[:3]] == [
             "initialize",
             "notifications/initialized",
             "tools/list",
@@ -105,7 +105,7 @@ def test_what_it_says_unasked_is_heard(tmp_path: Path) -> None:
         assert (await stage.call("mcp__shop__count", {}, context)).output == "done"
         assert context.shown == ["half (1/2)\n"]
         await stage.call("mcp__shop__grow")
-        assert "mcp__shop__leaf" in (await stage.heard("shop", 2)).tools
+        assert "mcp__shop__leaf" in (await stage.received("shop", 2)).tools
         assert not stage.servers.receive("other", {})
         assert stage.servers.receive("shop", {"no": "message"})
 
@@ -118,7 +118,7 @@ def test_a_cancelled_call_no_longer_waits_for_the_host(tmp_path: Path) -> None:
         await host.waiting.wait()
         call.cancel()
         await host.cancelled.wait()
-        await host.told.wait()
+        await host.reported.wait()
 
     with_shop(tmp_path, work)
 
@@ -133,7 +133,7 @@ def test_a_cancelled_call_no_longer_waits_for_the_host(tmp_path: Path) -> None:
 def test_a_server_that_the_host_does_not_have_fails_with_the_reason(tmp_path: Path, known: bool, reason: str) -> None:
     async def work(stage: Stage) -> None:
         stage.servers.add(Server("elsewhere", "host"))
-        assert await stage.heard("elsewhere") == ServerChanged("elsewhere", "failed", reason=reason)
+        assert await stage.received("elsewhere") == ServerChanged("elsewhere", "failed", reason=reason)
 
     on_stage(tmp_path, work, **({"host": Host().call} if known else {}))
 
@@ -180,7 +180,7 @@ def test_a_server_whose_greeting_makes_no_sense_has_failed_at_once(tmp_path: Pat
         async with inside_host(shop()) as host.inside:
             stage.servers.add(SHOP)
             with within(5):
-                changed = await stage.heard("shop")
+                changed = await stage.received("shop")
             assert (changed.status, "the host's answer is no" in changed.reason) == ("failed", True)
 
     on_stage(tmp_path, work, host=host.call)

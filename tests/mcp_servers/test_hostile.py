@@ -56,7 +56,7 @@ async def add_all(stage: Stage, servers: Mapping[str, Server]) -> None:
     for server in servers.values():
         stage.servers.add(server)
     for name in ("good", *servers):
-        await stage.heard(name)
+        await stage.received(name)
 
 
 def check_failures(stage: Stage, expected: Mapping[str, str]) -> None:

@@ -28,10 +28,10 @@ def test_a_model_is_told_of_a_hundred_tools_and_finds_the_others(tmp_path: Path)
     async def work(stage: Stage) -> None:
         search = ToolSearch(stage.tools)
         stage.servers.add(many(MOST_LISTED))
-        await stage.heard("many")
+        await stage.received("many")
         assert (hidden(stage), search.deferred) == (0, True)
         stage.servers.add(many(1, "one"))
-        await stage.heard("one")
+        await stage.received("one")
         assert (hidden(stage), search.deferred) == (1, False)
         result = await search.run({"query": "select:mcp__one__last"}, CallContext(tmp_path))
         assert '"name":"mcp__one__last"' in result.output
@@ -43,27 +43,27 @@ def test_a_model_is_told_of_a_hundred_tools_and_finds_the_others(tmp_path: Path)
 def test_tools_that_would_exceed_the_budget_of_tokens_are_left_to_the_search(tmp_path: Path) -> None:
     async def tokens(stage: Stage) -> None:
         stage.servers.add(many(10))
-        await stage.heard("many")
+        await stage.received("many")
         sizes.append(sum(tokens_of([tool.spec]) for tool in stage.tools.values()))
 
     async def within(stage: Stage) -> None:
         stage.servers.add(many(10))
-        await stage.heard("many")
+        await stage.received("many")
         assert hidden(stage) == 0
         stage.servers.add(many(1, "one"))
-        await stage.heard("one")
+        await stage.received("one")
         assert hidden(stage) == 1
         stage.servers.change("many", "remove")
         stage.servers.change("one", "reconnect")
-        await stage.heard("one", 2)
+        await stage.received("one", 2)
         assert hidden(stage) == 0
 
     async def beyond(stage: Stage) -> None:
         stage.servers.add(many(10))
-        await stage.heard("many")
+        await stage.received("many")
         assert hidden(stage) == 10
         stage.servers.add(many(1, "one"))  # a server that is not described takes nothing of the budget
-        await stage.heard("one")
+        await stage.received("one")
         assert hidden(stage) == 10
 
     sizes: list[int] = []
@@ -83,7 +83,7 @@ def test_the_budget_is_the_setting_or_a_tenth_of_the_window(setting: int | None,
 def test_a_server_can_be_left_to_the_search(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         stage.servers.add(many(2, deferred=True))
-        await stage.heard("many")
+        await stage.received("many")
         assert hidden(stage) == 2
 
     on_stage(tmp_path, work)
@@ -93,7 +93,7 @@ def test_a_long_list_is_what_a_short_one_is(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         for count in (3, 3000):  # the second one is read in slices
             stage.servers.add(many(count, f"many{count}", long_names=True))
-            up = await stage.heard(f"many{count}")
+            up = await stage.received(f"many{count}")
             assert len(up.tools) == count
         short, long = (stage.tools[f"mcp__many{count}__last"].spec for count in (3, 3000))
         assert (short.description, short.schema) == (long.description, long.schema)
@@ -105,7 +105,7 @@ def test_a_long_list_is_what_a_short_one_is(tmp_path: Path) -> None:
 def test_of_a_large_result_a_part_is_read_and_the_rest_is_named(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         stage.servers.add(script("plain", "Large", "100000", server="large"))
-        await stage.heard("large")
+        await stage.received("large")
         parts = await stage.call("parts")
         left_out = "[99000 of the 100000 parts of this result were left out]"
         assert (parts.ok, parts.output.split("\n")) == (True, ["x"] * MOST_PARTS + [left_out])
@@ -125,7 +125,7 @@ def test_of_a_large_result_a_part_is_read_and_the_rest_is_named(tmp_path: Path) 
 def test_a_short_result_with_many_parts_is_limited_as_well(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         stage.servers.add(script("plain", "Large", "1005", server="large"))
-        await stage.heard("large")
+        await stage.received("large")
         parts = (await stage.call("parts")).output.split("\n")
         assert parts == ["x"] * MOST_PARTS + ["[5 of the 1005 parts of this result were left out]"]
         both = await stage.call("both")

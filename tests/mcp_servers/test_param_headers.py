@@ -94,7 +94,7 @@ def test_a_call_over_http_has_them_and_tools_with_wrong_marks_are_left_out(tmp_p
     async def work(stage: Stage) -> None:
         async with HttpServer(handler) as server:
             stage.servers.add(Server("double", "http", url=f"{server.url}/mcp"))
-            assert (await stage.heard("double")).tools == ("query", "plain")
+            assert (await stage.received("double")).tools == ("query", "plain")
             for region in ("us-west1", "Zürich", None):
                 await stage.call("query", {"region": region})
             calls = [request for request in server.requests if request.message.get("method") == "tools/call"]

@@ -75,11 +75,11 @@ def test_every_request_is_as_the_revision_has_it(version: str) -> None:
             await connection.unsubscribe("note://1")
 
     talk(peer, work)
-    ids = [message["id"] for message in peer.heard if "id" in message]
+    ids = [message["id"] for message in peer.received if "id" in message]
     assert len(set(ids)) == len(ids)
     assert None not in ids
     if version == "2026-07-28":
-        for message in peer.heard[1:]:
+        for message in peer.received[1:]:
             meta = message["params"]["_meta"]
             assert meta[VERSION] == version
             assert meta["io.modelcontextprotocol/clientInfo"]["name"] == "polylect"
@@ -126,13 +126,13 @@ def test_notifications_are_never_answered() -> None:
 
     async def work(connection: Connection) -> None:
         await connection.ping()
-        before = len(peer.heard)
+        before = len(peer.received)
         for method in ("notifications/unknown", "notifications/message", "notifications/progress", "x"):
             peer.send(method, {"level": 5, "progress": "much"})
             peer.send(method, [1, 2])
         peer.send("notifications/cancelled", {"requestId": 4711})
         await connection.ping()
-        assert len(peer.heard) == before + 1
+        assert len(peer.received) == before + 1
 
     peer = Peer()
     talk(peer, work)
@@ -145,7 +145,7 @@ def test_requests_that_are_unknown_or_wrong_get_an_error() -> None:
         for id in ("text", 0, 1, -5, "1"):
             peer.send("server/explode", {}, id)
             assert (await peer.answer_to(id))["error"]["code"] == -32601
-            peer.heard.clear()
+            peer.received.clear()
         peer.send("elicitation/create", "no object", "e")
         assert (await peer.answer_to("e"))["error"]["code"] == -32602
         peer.send("ping", None, 1)
@@ -220,7 +220,7 @@ def test_the_handshake_comes_first_and_the_answer_decides_on_the_version(version
         await connection.ping()
 
     talk(peer, work)
-    first, second, third = peer.heard
+    first, second, third = peer.received
     assert (first["method"], first["params"]["protocolVersion"]) == ("initialize", "2025-11-25")
     assert first["params"]["clientInfo"]["name"] == "polylect"
     assert set(first["params"]["capabilities"]) == {"roots", "elicitation"}
@@ -244,7 +244,7 @@ def test_a_server_without_the_handshake_is_discovered() -> None:
         assert connection.protocol == "2026-07-28"
 
     talk(peer, work)
-    assert [message["method"] for message in peer.heard] == ["initialize", "server/discover"]
+    assert [message["method"] for message in peer.received] == ["initialize", "server/discover"]
     with pytest.raises(ServerFault, match="only versions that are not supported: 2099-01-01"):
         talk(Peer("2026-07-28", server_discover={"supportedVersions": ["2099-01-01"], "capabilities": {}}), idle)
 
@@ -273,7 +273,7 @@ def test_a_modern_server_gets_no_answers() -> None:
             peer.send(method, {"message": "?"}, f"id-{method}")
         await connection.call("echo", {}, nothing)
         assert len(peer.requests("tools/call")) == before + 1
-        assert [message for message in peer.heard if "method" not in message] == []
+        assert [message for message in peer.received if "method" not in message] == []
 
     peer = Peer("2026-07-28", tools_call=text(resultType="complete"))
     talk(peer, work)
@@ -454,11 +454,11 @@ def test_a_handshake_is_never_cancelled() -> None:
 
 def test_a_question_that_the_server_cancels_is_no_longer_asked() -> None:
     """Requirement 52."""
-    asked, ended = asyncio.Event(), asyncio.Event()
+    requested, ended = asyncio.Event(), asyncio.Event()
 
     class Undecided(Peer):
         async def ask(self, question: Ask) -> Answer:
-            asked.set()
+            requested.set()
             try:
                 await asyncio.Event().wait()
             finally:
@@ -467,11 +467,11 @@ def test_a_question_that_the_server_cancels_is_no_longer_asked() -> None:
 
     async def work(connection: Connection) -> None:
         peer.send("elicitation/create", {"message": "?", "requestedSchema": FORM}, "q")
-        await asked.wait()
+        await requested.wait()
         peer.send("notifications/cancelled", {"requestId": "q"})
         await ended.wait()
         await connection.ping()
-        assert [message for message in peer.heard if message.get("id") == "q"] == []
+        assert [message for message in peer.received if message.get("id") == "q"] == []
 
     peer = Undecided()
     talk(peer, work)
@@ -585,9 +585,9 @@ def test_a_person_is_asked(params: Any, answer: Answer, result: Any) -> None:
     async def work(connection: Connection) -> None:
         peer.context._answers.append(answer)
         peer.send("elicitation/create", {"message": "Who?", **params}, "q")
-        heard = (await peer.answer_to("q"))["result"]
+        received = (await peer.answer_to("q"))["result"]
         expected = {"action": result} if isinstance(result, str) else {"action": "accept"}
-        assert heard == (expected | {"content": result} if isinstance(result, dict) else expected)
+        assert received == (expected | {"content": result} if isinstance(result, dict) else expected)
         [question] = peer.context.questions
         assert question.title == "peer: Who?"
         if params.get("mode") == "url":
@@ -608,7 +608,7 @@ def test_sampling_is_refused_unless_it_is_allowed() -> None:
 
     peer = Peer()
     talk(peer, work)
-    assert "sampling" not in peer.heard[0]["params"]["capabilities"]
+    assert "sampling" not in peer.received[0]["params"]["capabilities"]
 
 
 # Prompts, resources, completion and logging.
@@ -704,18 +704,18 @@ def test_a_change_of_a_resource_is_told(version: str) -> None:
 
     async def work(connection: Connection) -> None:
         changed: list[str] = []
-        told = asyncio.Event()
+        result = asyncio.Event()
 
         def updated(uri: str) -> None:
             changed.append(uri)
-            told.set()
+            result.set()
 
         connection.updated = updated
         await connection.subscribe("note://1")
         if version >= "2026":
             await listening.wait()
         peer.send("notifications/resources/updated", {"uri": "note://1"})
-        await told.wait()
+        await result.wait()
         assert changed == ["note://1"]
 
     peer = Peer(version, subscriptions_listen=listen)

@@ -96,12 +96,12 @@ def test_every_field_of_a_notification_is_read(version: str, name: str) -> None:
         pytest.skip("tasks are not offered")
     method = method_of(name, version)
     sent = largest(name, version).get("params", {})
-    [heard] = codec(version).receive(json.dumps({"jsonrpc": "2.0", "method": method, "params": sent}).encode())
-    if isinstance(heard, ListChanged):
-        assert method == f"notifications/{heard.kind}/list_changed"
+    [received] = codec(version).receive(json.dumps({"jsonrpc": "2.0", "method": method, "params": sent}).encode())
+    if isinstance(received, ListChanged):
+        assert method == f"notifications/{received.kind}/list_changed"
     else:
-        assert isinstance(heard, ServerNotification), heard
-        assert lost(sent, _plain(heard.params)) == []
+        assert isinstance(received, ServerNotification), received
+        assert lost(sent, _plain(received.params)) == []
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_every_field_of_a_request_is_read(version: str, name: str) -> None:
         if name in names_of("InputRequest", version):
             request = client.read_input_request(Raw(json.dumps(message).encode()))
         else:
-            [heard] = codec(version).receive(json.dumps({"jsonrpc": "2.0", "id": "a", **message}).encode())
-            assert isinstance(heard, ServerRequest), heard
-            request = heard
+            [received] = codec(version).receive(json.dumps({"jsonrpc": "2.0", "id": "a", **message}).encode())
+            assert isinstance(received, ServerRequest), received
+            request = received
         assert request.method == method
         if method not in ("ping", "roots/list"):
             assert lost(sent, _plain(request.params)) == []
@@ -139,8 +139,8 @@ def shapes() -> list[type[Struct]]:
 def test_no_shape_has_a_field_that_no_schema_has(shape: type[Struct]) -> None:
     fields = {field.encode_name for field in msgspec.structs.fields(shape)}
     names = (shape.__name__, *UNITED.get(shape.__name__, ()))
-    found = [definitions(version).get(name, {}) for version in REVISIONS for name in names]
-    assert fields <= {key for definition in found for key in definition.get("properties", {})} | {"_meta"}
+    actual = [definitions(version).get(name, {}) for version in REVISIONS for name in names]
+    assert fields <= {key for definition in actual for key in definition.get("properties", {})} | {"_meta"}
 
 
 def test_most_definitions_have_a_shape() -> None:

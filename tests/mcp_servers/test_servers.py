@@ -24,7 +24,7 @@ def test_L5_servers_connect_side_by_side_and_a_slow_one_delays_nobody(tmp_path: 
             stage.servers.add(works(f"s{number}"))
         assert stage.events == []
         for number in range(8):
-            assert (await stage.heard(f"s{number}")).status == "ready"
+            assert (await stage.received(f"s{number}")).status == "ready"
         assert stage.about("silent") == []
         assert [status.status for status in stage.servers.status()] == ["connecting", *["ready"] * 8]
         assert len(stage.tools) == 8
@@ -36,12 +36,12 @@ def test_a_tool_that_two_servers_have_is_told_apart_and_keeps_its_name(tmp_path:
     async def work(stage: Stage) -> None:
         for name in ("one", "two"):
             stage.servers.add(works(name))
-            await stage.heard(name)
+            await stage.received(name)
         assert list(stage.tools) == ["echo", "mcp__two__echo"]
         stage.servers.change("one", "disable")
         assert list(stage.tools) == ["mcp__two__echo"]
         stage.servers.change("one", "enable")
-        await stage.heard("one", 3)
+        await stage.received("one", 3)
         assert list(stage.tools) == ["mcp__two__echo", "echo"]
         assert (await stage.call("mcp__two__echo", {"a": 1})).output == '{"a": 1}'
 
@@ -51,15 +51,15 @@ def test_a_tool_that_two_servers_have_is_told_apart_and_keeps_its_name(tmp_path:
 def test_what_can_be_done_with_a_server_is_reported(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         stage.servers.add(works("one"))
-        await stage.heard("one")
+        await stage.received("one")
         stage.servers.change("one", "enable")
         stage.servers.change("one", "reconnect")
         assert stage.tools == {}
-        await stage.heard("one", 2)
+        await stage.received("one", 2)
         stage.servers.change("one", "disable")
         assert [status.status for status in stage.servers.status()] == ["disabled"]
         stage.servers.change("one", "enable")
-        await stage.heard("one", 4)
+        await stage.received("one", 4)
         stage.servers.change("one", "remove")
         assert stage.servers.status() == []
         ready, removed = ServerChanged("one", "ready", ("echo",)), ServerChanged("one", "removed")
@@ -74,7 +74,7 @@ def test_a_server_that_is_named_again_is_replaced(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         stage.servers.add(script("plain", "Silent", server="one"))
         stage.servers.add(works("one"))
-        assert await stage.heard("one") == ServerChanged("one", "ready", ("echo",))
+        assert await stage.received("one") == ServerChanged("one", "ready", ("echo",))
         assert len(stage.servers.status()) == 1
 
     on_stage(tmp_path, work)
@@ -93,7 +93,7 @@ def test_a_server_that_is_switched_off_is_known_and_not_started(tmp_path: Path) 
 def test_a_call_to_a_server_that_is_removed_meanwhile_is_an_error(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         stage.servers.add(script("plain", "Slow", server="one"))
-        await stage.heard("one")
+        await stage.received("one")
         context = CallContext(tmp_path)
         tool = stage.tools["sleep"]
         call = asyncio.ensure_future(tool.run({}, context))

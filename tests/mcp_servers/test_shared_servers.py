@@ -67,7 +67,7 @@ def test_sessions_share_a_process_which_ends_with_the_last(tmp_path: Path) -> No
     async def work(one: Stage, two: Stage) -> None:
         for stage in (one, two):
             stage.servers.add(several())
-            assert await stage.heard("one") == READY
+            assert await stage.received("one") == READY
         process = await pid(one)
         assert process == await pid(two)
         await close(one)
@@ -84,7 +84,7 @@ def test_a_session_that_comes_while_the_server_starts_is_told_once(tmp_path: Pat
     async def work(one: Stage, two: Stage) -> None:
         one.servers.add(several())
         two.servers.add(several())
-        assert [await stage.heard("one") for stage in (one, two)] == [READY, READY]
+        assert [await stage.received("one") for stage in (one, two)] == [READY, READY]
         assert await pid(one) == await pid(two)
         assert one.events == two.events == [READY]
 
@@ -104,14 +104,14 @@ def test_sessions_that_differ_in_what_the_server_notices_do_not_share(tmp_path: 
     async def work(one: Stage, two: Stage) -> None:
         for stage in (one, two):
             stage.servers.add(several())
-            await stage.heard("one")
+            await stage.received("one")
         assert await pid(one) != await pid(two)
 
     async def settings(one: Stage, two: Stage) -> None:
         one.servers.add(several())
         two.servers.add(several(env={"A": "1"}))
         for stage in (one, two):
-            await stage.heard("one")
+            await stage.received("one")
         assert await pid(one) != await pid(two)
 
     for difference in differences:
@@ -123,19 +123,19 @@ def test_progress_and_questions_reach_the_session_whose_call_is_running(tmp_path
     async def work(one: Stage, two: Stage) -> None:
         for stage in (one, two):
             stage.servers.add(several())
-            await stage.heard("one")
-        shown, asked = CallContext(tmp_path), CallContext(tmp_path, [Answer("", "allow")])
+            await stage.received("one")
+        shown, requested = CallContext(tmp_path), CallContext(tmp_path, [Answer("", "allow")])
         hold = await held(one, shown)
-        ask = asyncio.ensure_future(two.call("ask", {"text": "Really?"}, asked))
-        await asked.showing.wait()
+        ask = asyncio.ensure_future(two.call("ask", {"text": "Really?"}, requested))
+        await requested.showing.wait()
         await one.call("who")  # the question was read before this answer
-        assert asked.questions == []  # it is not clear yet who asks
+        assert requested.questions == []  # it is not clear yet who asks
         await one.call("release")
         assert (await hold).output == "released"
         assert '"action": "accept"' in (await ask).output
         assert shown.shown == ["held (1)\n"]
         assert shown.questions == []
-        assert [question.title for question in asked.questions] == ["one: Really?"]
+        assert [question.title for question in requested.questions] == ["one: Really?"]
 
     sharing(tmp_path, work)
 
@@ -144,7 +144,7 @@ def test_a_question_is_declined_if_the_call_that_may_have_asked_was_cancelled(tm
     async def work(one: Stage, two: Stage) -> None:
         for stage in (one, two):
             stage.servers.add(several())
-            await stage.heard("one")
+            await stage.received("one")
         hold = await held(one)
         context = CallContext(tmp_path)
         ask = asyncio.ensure_future(two.call("ask", {"text": "Really?"}, context))
@@ -162,7 +162,7 @@ def test_roots_are_those_of_the_folder(tmp_path: Path) -> None:
     async def work(one: Stage, two: Stage) -> None:
         for stage in (one, two):
             stage.servers.add(several())
-            await stage.heard("one")
+            await stage.received("one")
             assert folder in (await stage.call("where")).output
 
     sharing(tmp_path, work)
@@ -172,7 +172,7 @@ def test_a_session_that_leaves_ends_its_calls_and_no_others(tmp_path: Path) -> N
     async def work(one: Stage, two: Stage) -> None:
         for stage in (one, two):
             stage.servers.add(several())
-            await stage.heard("one")
+            await stage.received("one")
         tool, mine, theirs = one.tools["who"], await held(one), await held(two)
         one.servers.change("one", "remove")
         assert (await mine).output == "MCP server one: the server was removed"
@@ -189,13 +189,15 @@ def test_all_sessions_are_told_of_changes_and_of_the_end(tmp_path: Path) -> None
     async def work(one: Stage, two: Stage) -> None:
         for stage in (one, two):
             stage.servers.add(several())
-            await stage.heard("one")
+            await stage.received("one")
         await one.call("grow")
         grown = ServerChanged("one", "ready", (*NAMES, "leaf"))
-        assert [await stage.heard("one", 2) for stage in (one, two)] == [grown, grown]
+        assert [await stage.received("one", 2) for stage in (one, two)] == [grown, grown]
         for stage in (one, two):
             assert not (await stage.call("crash")).ok
-        assert [(await stage.heard("one", number)).status for stage, number in ((one, 4), (two, 4))] == ["failed"] * 2
+        assert [(await stage.received("one", number)).status for stage, number in ((one, 4), (two, 4))] == [
+            "failed"
+        ] * 2
         assert one.tools == two.tools == {}
 
     sharing(tmp_path, work)
@@ -205,12 +207,12 @@ def test_who_reconnects_gets_a_new_process_and_so_do_those_who_come_later(tmp_pa
     async def work(one: Stage, two: Stage, three: Stage) -> None:
         for stage in (one, two):
             stage.servers.add(several())
-            await stage.heard("one")
+            await stage.received("one")
         old = await pid(one)
         two.servers.change("one", "reconnect")
-        await two.heard("one", 2)
+        await two.received("one", 2)
         three.servers.add(several())
-        await three.heard("one")
+        await three.received("one")
         new = await pid(two)
         assert (await pid(one), await pid(three)) == (old, new)
         assert old != new
@@ -226,7 +228,7 @@ def test_a_server_that_failed_is_tried_again_by_the_next_session(tmp_path: Path)
         path = tmp_path / "server"
         for stage in (one, two):
             stage.servers.add(Server("one", command=str(path)))
-            assert (await stage.heard("one")).status == ("failed" if stage is one else "ready")
+            assert (await stage.received("one")).status == ("failed" if stage is one else "ready")
             path.write_text(f"#!/bin/sh\nexec {' '.join((several().command, *several().args))}\n")
             path.chmod(0o755)
 

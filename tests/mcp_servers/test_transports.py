@@ -21,7 +21,7 @@ TOOLS = ("add", "fail", "everything", "count", "meet", "paint", "surroundings", 
 
 async def everything_works(stage: Stage, server: Server) -> None:
     stage.servers.add(server)
-    assert await stage.heard("honest") == ServerChanged("honest", "ready", TOOLS)
+    assert await stage.received("honest") == ServerChanged("honest", "ready", TOOLS)
     await tools_answer(stage)
     await questions_are_asked(stage)
     await a_cancelled_call_is_cancelled_there_too(stage)
@@ -53,7 +53,7 @@ def test_all_that_a_server_offers_can_be_used_over_the_network(
             await everything_works(stage, server)
             process.kill()
             assert transport == "sse" or not (await stage.call("add", {"a": 2, "b": 3})).ok
-            failed = await stage.heard("honest", 3)
+            failed = await stage.received("honest", 3)
             assert failed.status == "failed"
             assert failed.reason.startswith("it crashed and did not come up again: the server cannot be reached: ")
             assert stage.tools == {}
@@ -67,7 +67,7 @@ def test_a_server_that_has_forgotten_the_session_is_connected_again(tmp_path: Pa
 
         async def work(stage: Stage) -> None:
             stage.servers.add(server)
-            await stage.heard("honest")
+            await stage.received("honest")
             await stage.commands_changed.wait()
             assert (await stage.call("add", {"a": 2, "b": 3})).ok
             process.kill()
@@ -75,7 +75,7 @@ def test_a_server_that_has_forgotten_the_session_is_connected_again(tmp_path: Pa
             port = int(server.url.split(":")[2].split("/")[0])
             await asyncio.to_thread(stack.enter_context, honest_over("http", port))
             await stage.call("add", {"a": 2, "b": 3})  # which may be the first to notice
-            assert (await stage.heard("honest", 2)).status == "ready"
+            assert (await stage.received("honest", 2)).status == "ready"
             assert (await stage.call("add", {"a": 2, "b": 3})).output == "5"
 
         on_stage(tmp_path, work)
@@ -130,7 +130,7 @@ async def a_cancelled_call_is_cancelled_there_too(stage: Stage) -> None:
 
 async def changed_lists_are_read_again(stage: Stage) -> None:
     assert (await stage.call("grow")).ok
-    assert await stage.heard("honest", 2) == ServerChanged("honest", "ready", (*TOOLS, "leaf"))
+    assert await stage.received("honest", 2) == ServerChanged("honest", "ready", (*TOOLS, "leaf"))
     assert (await stage.call("leaf")).output == "grown"
 
 

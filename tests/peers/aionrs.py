@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 
 from peers.model import ModelClient, ServiceError, result_of
-from peers.peer import Commands, Frame, Memory, Stopped, flag, info, leave, run_command, say, script
+from peers.peer import Commands, Frame, Memory, Stopped, emit, flag, info, leave, run_command, script
 
 _FLAGS = (
     *("--json-stream", "--resume", "--session-id", "--model", "--provider", "--base-url", "--api-key"),
@@ -51,7 +51,7 @@ class Aionrs:
         }
 
     def serve(self) -> None:
-        say(type="ready", version="0.2.10", session_id=self._memory.id, capabilities=self.capabilities())
+        emit(type="ready", version="0.2.10", session_id=self._memory.id, capabilities=self.capabilities())
         while (frame := self._commands.next())["type"]:
             try:
                 self._apply(frame)
@@ -77,40 +77,40 @@ class Aionrs:
             case {"type": "stop"}:
                 raise Stopped
             case {"type": "ping"}:
-                say(type="pong")
+                emit(type="pong")
             case {"type": "set_mode", "mode": mode} if mode in _MODES:
                 self._mode = mode
                 info(f"mode updated: {mode}")
-                say(type="config_changed", capabilities=self.capabilities())
+                emit(type="config_changed", capabilities=self.capabilities())
             case {"type": "set_config", "effort": str()}:
                 info("config updated: effort: not supported by current provider")
-                say(type="config_changed", capabilities=self.capabilities())
+                emit(type="config_changed", capabilities=self.capabilities())
             case {"type": "set_config", "image_input": "supported" | "unsupported" | "unknown" as word}:
                 self._images = word
                 info(f"config updated: image input: Unknown → {word.title()}")
-                say(type="config_changed", capabilities=self.capabilities())
+                emit(type="config_changed", capabilities=self.capabilities())
             case {"type": "set_config", "model": str(model)}:
                 info(f"config updated: model: before → {model}")
-                say(type="config_changed", capabilities=self.capabilities())
+                emit(type="config_changed", capabilities=self.capabilities())
 
     def _add_server(self, name: str, frame: Frame) -> None:
         if not self._window:
             self._error(f"AddMcpServer '{name}': rejected — only allowed before first Message")
         else:
-            say(type="mcp_ready", name=name, tools=["echo"] if frame.get("command") == "good" else [])
+            emit(type="mcp_ready", name=name, tools=["echo"] if frame.get("command") == "good" else [])
 
     @staticmethod
     def _error(message: str) -> None:
-        say(type="error", error={"code": "engine_error", "message": message, "retryable": False})
+        emit(type="error", error={"code": "engine_error", "message": message, "retryable": False})
 
     # A run.
 
     def _run(self, msg_id: str, content: str) -> None:
         self._msg_id = msg_id
         self._memory.save(prompts=[*self._memory.state["prompts"], content])
-        say(type="stream_start", msg_id=msg_id)
+        emit(type="stream_start", msg_id=msg_id)
         ends_well = self._converse(content) if flag("--base-url") else self._play(script(content))
-        say(type="stream_end", msg_id=msg_id, usage=self._memory.state["used"] if ends_well else _NOTHING)
+        emit(type="stream_end", msg_id=msg_id, usage=self._memory.state["used"] if ends_well else _NOTHING)
 
     def _converse(self, content: str) -> bool:
         """Does what the model says. Returns whether the run ends well."""
@@ -155,7 +155,7 @@ class Aionrs:
         return True
 
     def _text(self, text: str) -> None:
-        say(type="text_delta", text=text, msg_id=self._msg_id)
+        emit(type="text_delta", text=text, msg_id=self._msg_id)
 
     def _during(self, frame: Frame) -> None:
         """A command during a run: messages, contexts and servers are dropped; the end of the input changes nothing."""
@@ -175,14 +175,14 @@ class Aionrs:
         self._memory.save(open_calls=1)
         if category != "info" and self._mode != "yolo":
             tool = {"name": name, "category": category, "args": args, "description": description}
-            say(type="tool_request", **ids, tool=tool)
+            emit(type="tool_request", **ids, tool=tool)
             answer = self._answer(call_id)
             if answer["type"] == "tool_deny":
-                say(type="tool_cancelled", **ids, reason=answer.get("reason", ""))
+                emit(type="tool_cancelled", **ids, reason=answer.get("reason", ""))
                 return self._result(name, "error", f"Tool denied: {answer.get('reason', '')}")
-        say(type="tool_running", **ids, tool_name=name)
+        emit(type="tool_running", **ids, tool_name=name)
         status, output = self._work(args)
-        say(type="tool_result", **ids, tool_name=name, status=status, output=output, output_type="text")
+        emit(type="tool_result", **ids, tool_name=name, status=status, output=output, output_type="text")
         return self._result(name, status, output)
 
     def _result(self, name: str, status: str, output: str) -> str:

@@ -26,14 +26,14 @@ Frame = dict[str, Any]
 _EOF: Frame = {"type": ""}
 
 
-def say(**frame: object) -> None:
+def emit(**frame: object) -> None:
     """Writes a frame."""
     sys.stdout.write(json.dumps(frame, ensure_ascii=False, separators=(",", ":")) + "\n")
     sys.stdout.flush()
 
 
 def info(message: str, msg_id: str = "") -> None:
-    say(type="info", msg_id=msg_id, message=message)
+    emit(type="info", msg_id=msg_id, message=message)
 
 
 def flag(name: str) -> str:

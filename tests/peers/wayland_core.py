@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from peers.model import ModelClient, ServiceError, result_of
-from peers.peer import Commands, Frame, Memory, Stopped, flag, info, leave, run_command, say, script
+from peers.peer import Commands, Frame, Memory, Stopped, emit, flag, info, leave, run_command, script
 
 _MODES = ("default", "auto_edit", "force")
 _USAGE = {"input_tokens": 11, "output_tokens": 7}
@@ -98,10 +98,10 @@ class WaylandCore:
     def serve(self) -> None:
         about: Frame = {"session_id": self._memory.id, "session_persistence": "journaled_without_replay"}
         about |= {"capabilities": self.capabilities(), "contract": _CONTRACT, "execution_policy": _POLICY}
-        say(type="ready", version="0.13.4", **about)
-        say(type="execution_policy", **_POLICY)
-        say(type="workspace_policy", policy={"profile": "strict", "backend": "bubblewrap"})
-        say(type="capability_activation", capability="learned_policy", stage="declared")
+        emit(type="ready", version="0.13.4", **about)
+        emit(type="execution_policy", **_POLICY)
+        emit(type="workspace_policy", policy={"profile": "strict", "backend": "bubblewrap"})
+        emit(type="capability_activation", capability="learned_policy", stage="declared")
         while (frame := self._commands.next())["type"]:
             self._apply(frame)
 
@@ -127,7 +127,7 @@ class WaylandCore:
             case {"type": "stop"}:
                 raise Stopped
             case {"type": "ping"}:
-                say(type="pong")
+                emit(type="pong")
             case {"type": "set_mode", "mode": mode} if mode != "default" and not os.environ.get(
                 "WAYLAND_ALLOW_WIRE_FORCE"
             ):
@@ -136,24 +136,24 @@ class WaylandCore:
                 info(f"mode unchanged: {mode}")
             case {"type": "set_mode", "mode": mode}:
                 self._mode = mode
-                say(type="execution_policy", **_POLICY)
+                emit(type="execution_policy", **_POLICY)
                 info(f"mode updated: {mode}")
-                say(type="config_changed", capabilities=self.capabilities())
+                emit(type="config_changed", capabilities=self.capabilities())
             case {"type": "set_config", "model": str(model)}:
                 info(f"config updated: model: before → {model}")
-                say(type="config_changed", capabilities=self.capabilities())
+                emit(type="config_changed", capabilities=self.capabilities())
             case {"type": "set_config", "effort": str()}:
                 info("config updated: effort: not supported by current provider")
-                say(type="config_changed", capabilities=self.capabilities())
+                emit(type="config_changed", capabilities=self.capabilities())
             case {"type": "grant_path", "root": root} if self._may_grant(frame):
                 self._granted.append(str(root))
-                say(type="workspace_policy", policy={"readable_roots": self._granted})
+                emit(type="workspace_policy", policy={"readable_roots": self._granted})
                 info(f"folder granted for this session: {root} (read-only)")
             case {"type": "grant_path"}:
                 info(_NO_GRANT)
             case {"type": "continue_with_budget", "request_id": id}:
                 refusal = {"outcome": "refused", "refusal_reason": "host_not_authorized"}
-                say(type="budget_grant_result", request_id=id, additional_tokens=0, additional_cost_usd=0.0, **refusal)
+                emit(type="budget_grant_result", request_id=id, additional_tokens=0, additional_cost_usd=0.0, **refusal)
 
     @staticmethod
     def _may_grant(frame: Frame) -> bool:
@@ -164,13 +164,13 @@ class WaylandCore:
             self._error(f"AddMcpServer '{name}': rejected — only allowed before first Message")
         elif not os.environ.get("WAYLAND_ASSISTANT"):
             self._error(f"AddMcpServer '{name}': {_ASSISTANT}")
-            say(type="mcp_failed", name=name, reason=_ASSISTANT)
+            emit(type="mcp_failed", name=name, reason=_ASSISTANT)
         else:
-            say(type="mcp_ready", name=name, tools=["echo"])
+            emit(type="mcp_ready", name=name, tools=["echo"])
 
     @staticmethod
     def _error(message: str, code: str = "engine_error") -> None:
-        say(type="error", error={"code": code, "message": message, "retryable": False})
+        emit(type="error", error={"code": code, "message": message, "retryable": False})
 
     # A turn.
 
@@ -183,11 +183,11 @@ class WaylandCore:
         if self._memory.state["interrupted"]:
             self._error(_INTERRUPTED)
             if self._late:
-                say(type="tool_result", **self._late, status="error", output="cancelled", output_type="text")
+                emit(type="tool_result", **self._late, status="error", output="cancelled", output_type="text")
             return self._end_early("error")
         self._memory.save(prompts=[*self._memory.state["prompts"], content], interrupted=True)
         info(_NO_REPLAY, msg_id)
-        say(type="stream_start", msg_id=msg_id)
+        emit(type="stream_start", msg_id=msg_id)
         try:
             ends_well = self._converse(content) if flag("--base-url") else self._play(script(content))
         except Stopped as stopped:
@@ -198,17 +198,17 @@ class WaylandCore:
 
     def _end_early(self, finish_reason: str) -> None:
         usage = {"input_tokens": 0, "output_tokens": 0}
-        say(type="stream_end", msg_id=self._msg_id, finish_reason=finish_reason, usage=usage)
+        emit(type="stream_end", msg_id=self._msg_id, finish_reason=finish_reason, usage=usage)
 
     def _end(self) -> None:
         self._memory.spend(self._used)
         self._cost += self._price
         row: Frame = {"turn": 1, "model": "mystery", "provider": "anthropic", "cost_usd": self._price}
         row["priced"] = bool(self._price)
-        say(type="session_cost", session_id=self._memory.id, total_cost_usd=self._cost, per_turn=[row])
+        emit(type="session_cost", session_id=self._memory.id, total_cost_usd=self._cost, per_turn=[row])
         usage = {**self._memory.state["used"], "active_window_percent": 2}
         end: Frame = {"msg_id": self._msg_id, "finish_reason": "stop", "usage": usage}
-        say(type="stream_end", **end, usage_delta=self._used, agent_run_id="r")
+        emit(type="stream_end", **end, usage_delta=self._used, agent_run_id="r")
 
     def _converse(self, content: str) -> bool:
         """Does what the model says. Returns whether the turn ends well."""
@@ -233,19 +233,19 @@ class WaylandCore:
     def _fails_at_the_service(self, word: str, rest: str) -> bool:
         """Whether the request of this part fails, for one because the key was dropped before."""
         if self._service_faults:
-            say(type="provider_failure", failure="missing_api_key")
+            emit(type="provider_failure", failure="missing_api_key")
             self._error(self._service_faults[0])
             self._service_faults = self._service_faults[1:] or self._service_faults
             return True
         if word != "fail":
-            say(type="provider_attempt")
+            emit(type="provider_attempt")
             return False
         if rest in ("401", "429"):
-            say(type="provider_attempt", failure=f"http_{rest}")
-            say(type="provider_failure", failure=f"http_{rest}")
+            emit(type="provider_attempt", failure=f"http_{rest}")
+            emit(type="provider_failure", failure=f"http_{rest}")
             self._service_faults = [_NO_KEY, _NO_ATTEMPT]
         if rest == "429":
-            say(type="provider_retry", failure="http_429")
+            emit(type="provider_retry", failure="http_429")
             info(_LIMITED, self._msg_id)
             return self._fails_at_the_service("say", "")
         self._error(*(("Provider error: API error 401: no", "auth_required") if rest == "401" else (rest,)))
@@ -279,7 +279,7 @@ class WaylandCore:
         return True
 
     def _text(self, text: str) -> None:
-        say(type="text_delta", text=text, msg_id=self._msg_id)
+        emit(type="text_delta", text=text, msg_id=self._msg_id)
 
     def _during(self, frame: Frame) -> None:
         if frame["type"] not in ("message", "init_history", "add_mcp_server"):
@@ -292,9 +292,9 @@ class WaylandCore:
         info("Tool call: AskUserQuestion", self._msg_id)
         answer = self._request(ids, tool)
         if answer["type"] == "tool_deny":
-            say(type="tool_cancelled", **ids, reason=answer.get("reason", ""))
+            emit(type="tool_cancelled", **ids, reason=answer.get("reason", ""))
             return info("[AskUserQuestion error] Tool denied", self._msg_id)
-        say(type="tool_running", **ids, tool_name="AskUserQuestion")
+        emit(type="tool_running", **ids, tool_name="AskUserQuestion")
         return info(f"[AskUserQuestion success] {answer['answer']}", self._msg_id)
 
     def _ids(self, call_id: str = "") -> Frame:
@@ -302,9 +302,9 @@ class WaylandCore:
 
     def _request(self, ids: Frame, tool: Frame) -> Frame:
         call_id = ids["call_id"]
-        say(type="tool_request", **ids, tool=tool)
+        emit(type="tool_request", **ids, tool=tool)
         about = {"correlation_id": call_id, "reason": tool["category"], "context": tool["description"]}
-        say(type="approval_required", call_id=call_id, resume_token="", **about)
+        emit(type="approval_required", call_id=call_id, resume_token="", **about)
         return self._answer(call_id)
 
     def _bash(self, args: Frame, call_id: str = "") -> str:
@@ -324,19 +324,19 @@ class WaylandCore:
             escalation["suggested_root"] = str(Path(target).parent)
             answer = self._request(ids, tool | ({"escalation": escalation} if outside else {}))
             if answer["type"] == "tool_deny":
-                say(type="tool_cancelled", **ids, reason=answer.get("reason", ""))
+                emit(type="tool_cancelled", **ids, reason=answer.get("reason", ""))
                 info(f"[{name} error] Tool denied", self._msg_id)
                 return "Tool denied"
             self._grant(name, answer.get("scope", "once"))
         else:
-            say(type="call_announced", **ids, tool=tool)
-        say(type="tool_running", **ids, tool_name=name)
+            emit(type="call_announced", **ids, tool=tool)
+        emit(type="tool_running", **ids, tool_name=name)
         refused = boundary and not self._is_granted(args["file_path"])
         try:
             status, output = ("error", "path is outside sandbox root") if refused else self._work(args)
         except Stopped:
             raise Stopped({**ids, "tool_name": name}) from None
-        say(type="tool_result", **ids, tool_name=name, status=status, output=output, output_type="text")
+        emit(type="tool_result", **ids, tool_name=name, status=status, output=output, output_type="text")
         info(f"[{name} {status}] {output}", self._msg_id)
         return output
 
@@ -382,7 +382,7 @@ def main() -> None:
         why = f"Session '{memory.id}' not found" if resume else f"Session ID '{memory.id}' already exists"
     if why:
         error = {"code": "init_failed", "message": f"Engine failed to start: {why}", "retryable": False}
-        say(type="error", error=error)
+        emit(type="error", error=error)
         leave(f"Error: {why}", 1)
     memory.save()
     WaylandCore(memory).serve()

@@ -124,8 +124,8 @@ def test_with_all_of_them_down_the_last_fault_is_raised() -> None:
 
 def test_a_second_fallback_answers_where_the_first_fails() -> None:
     async def main(stage: Stage) -> None:
-        told = "openai:second failed as well: openai: the service is overloaded (503)"
-        assert await stage.circuits() == [OPENED, CircuitChanged(PRIMARY, "open", "openai:third", told)]
+        result = "openai:second failed as well: openai: the service is overloaded (503)"
+        assert await stage.circuits() == [OPENED, CircuitChanged(PRIMARY, "open", "openai:third", result)]
 
     play(Stage([DOWN, OTHER], [DOWN], third=True), main)
 

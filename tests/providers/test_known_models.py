@@ -37,8 +37,8 @@ def source() -> str:
     ]
     lines += ["KNOWN: dict[str, tuple[bool, tuple[str, ...], bool]] = {"]
     for name, row in Catalogue().rows.items():
-        told = ", ".join(msgspec.json.encode(level).decode() for level in row.effort_levels)
-        levels = f"({told},)" if len(row.effort_levels) == 1 else f"({told})"
+        result = ", ".join(msgspec.json.encode(level).decode() for level in row.effort_levels)
+        levels = f"({result},)" if len(row.effort_levels) == 1 else f"({result})"
         lines.append(f'    "{name}": ({row.thinking}, {levels}, {row.price is not None}),')
     end = ['"""Beginnings of names: whether it thinks, its levels of effort, and whether its price is known."""']
     return "\n".join([*lines, "}", *end, ""])

@@ -64,8 +64,8 @@ async def _reply(model: Scripted, messages: list[Message]) -> tuple[Block, ...]:
 
 
 def _glob(workspace: Path, pattern: str) -> tuple[Outcome, str]:
-    found = sorted(str(path.relative_to(workspace)) for path in workspace.glob(pattern) if path.is_file())
-    return "ok", "\n".join(found) or "No files matched the pattern"
+    actual = sorted(str(path.relative_to(workspace)) for path in workspace.glob(pattern) if path.is_file())
+    return "ok", "\n".join(actual) or "No files matched the pattern"
 
 
 def _read(workspace: Path, file_path: str) -> tuple[Outcome, str]:

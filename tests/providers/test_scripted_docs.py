@@ -43,7 +43,7 @@ def test_the_page_has_what_these_tests_look_for() -> None:
 async def converse(model: Scripted, lines: list[str]) -> list[str]:
     """Plays the lines of the person and of the tools, and writes down all."""
     messages: list[Message] = []
-    heard: list[str] = []
+    received: list[str] = []
     waiting: list[ToolCall] = []
     for line in lines:
         who, _, words = line.partition(": ")
@@ -55,13 +55,13 @@ async def converse(model: Scripted, lines: list[str]) -> list[str]:
             messages.append(Message("tool", (ToolResult(call.call, call.name, output, outcome),)))  # type: ignore[arg-type]
         else:
             continue
-        heard.append(line)
+        received.append(line)
         if not waiting:
             blocks = await reply(model, messages)
             messages.append(Message("assistant", blocks))
             waiting = [block for block in blocks if isinstance(block, ToolCall)]
-            heard += [written for block in blocks for written in write(block)]
-    return heard
+            received += [written for block in blocks for written in write(block)]
+    return received
 
 
 async def reply(model: Scripted, messages: list[Message]) -> tuple[Block, ...]:

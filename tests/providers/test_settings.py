@@ -123,8 +123,8 @@ def test_a_provider_is_checked_before_it_is_opened(
     provider: str, options: dict[str, object], reason: str | None, tmp_path: Path
 ) -> None:
     env = {"HOME": str(tmp_path), **options.pop("env", {})}  # type: ignore[dict-item]
-    found = check(provider, env=env, **options)  # type: ignore[arg-type]
-    assert (found is None) if reason is None else (found is not None and reason in found and "\n" not in found)
+    actual = check(provider, env=env, **options)  # type: ignore[arg-type]
+    assert (actual is None) if reason is None else (actual is not None and reason in actual and "\n" not in actual)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def pem() -> str:
     return made.stdout.decode()
 
 
-def asked(folder: Path, count: int = 1, **credentials: str) -> list[Request]:
+def requested(folder: Path, count: int = 1, **credentials: str) -> list[Request]:
     """What a server that is both Google's login and Vertex is asked for `count` replies."""
 
     async def main() -> list[Request]:
@@ -43,7 +43,7 @@ def asked(folder: Path, count: int = 1, **credentials: str) -> list[Request]:
 
 
 def test_a_service_account_trades_a_signed_claim_for_a_token_and_keeps_it(tmp_path: Path, pem: str) -> None:
-    login, *questions = asked(
+    login, *questions = requested(
         tmp_path, 2, type="service_account", project_id="p1", client_email="me@p1", private_key=pem, private_key_id="k1"
     )
     assert login.line == "POST /token HTTP/1.1"
@@ -72,7 +72,7 @@ def verify(pem: str, text: bytes, signature: bytes, folder: Path) -> None:
 
 def test_what_gcloud_left_is_refreshed(tmp_path: Path) -> None:
     secrets = {"client_id": "id", "client_secret": "cs", "refresh_token": "1//r+t"}
-    login, question = asked(tmp_path, type="authorized_user", quota_project_id="p2", **secrets)
+    login, question = requested(tmp_path, type="authorized_user", quota_project_id="p2", **secrets)
     form = {name: values[0] for name, values in parse_qs(login.body.decode()).items()}
     assert form == {"grant_type": "refresh_token", **secrets}
     assert "/projects/p2/" in question.line
@@ -81,7 +81,7 @@ def test_what_gcloud_left_is_refreshed(tmp_path: Path) -> None:
 def test_credentials_that_cannot_be_used_say_what_to_do(tmp_path: Path) -> None:
     for credentials in ({"type": "external_account"}, {"type": "service_account", "private_key": "nonsense"}):
         with pytest.raises(ProviderError, match="GOOGLE_APPLICATION_CREDENTIALS") as caught:
-            asked(tmp_path, **credentials)
+            requested(tmp_path, **credentials)
         assert caught.value.kind == "auth"
 
 

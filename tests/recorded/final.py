@@ -104,12 +104,12 @@ def _check_chunks(events: list[ModelEvent], blocks: list[Block]) -> None:
 
 def _joined(blocks: list[Block]) -> list[Block]:
     """Neighbouring texts as one: vendors differ in how they cut them, and nothing depends on it."""
-    found: list[Block] = []
+    actual: list[Block] = []
     for block in blocks:
-        if isinstance(block, Text) and found and isinstance(found[-1], Text):
-            block = Text(found.pop().text + block.text)  # type: ignore[union-attr]
-        found.append(block)
-    return found
+        if isinstance(block, Text) and actual and isinstance(actual[-1], Text):
+            block = Text(actual.pop().text + block.text)  # type: ignore[union-attr]
+        actual.append(block)
+    return actual
 
 
 # Theirs. These tables and rules are written down a second time on purpose.
@@ -134,12 +134,12 @@ _CHAT_STOPS: dict[str, Stop] = {
 def _anthropic(message: Json) -> Final:
     cut = message["stop_reason"] == "max_tokens"
     blocks = [block for part in message["content"] for block in _anthropic_part(part, cut=cut)]
-    told = message["usage"]
+    result = message["usage"]
     usage = Usage(
-        told["input_tokens"],
-        told["output_tokens"],
-        told.get("cache_read_input_tokens") or 0,
-        told.get("cache_creation_input_tokens") or 0,
+        result["input_tokens"],
+        result["output_tokens"],
+        result.get("cache_read_input_tokens") or 0,
+        result.get("cache_creation_input_tokens") or 0,
     )
     return Final(_joined(blocks), _ANTHROPIC_STOPS[message["stop_reason"]], usage, message["id"], message["model"])
 
@@ -188,9 +188,9 @@ def _chat_usage(told: Json) -> Usage:
 
 def _responses(response: Json) -> Final:
     blocks = [block for item in response["output"] for block in _item(item)]
-    told = response["usage"]
-    cached = told["input_tokens_details"]["cached_tokens"]
-    usage = Usage(told["input_tokens"] - cached, told["output_tokens"], cached)
+    result = response["usage"]
+    cached = result["input_tokens_details"]["cached_tokens"]
+    usage = Usage(result["input_tokens"] - cached, result["output_tokens"], cached)
     return Final(_joined(blocks), _responses_stop(response), usage, response["id"], response["model"])
 
 

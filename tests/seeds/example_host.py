@@ -12,7 +12,7 @@ engine = subprocess.Popen(
 )
 
 
-def say(**command: str) -> None:
+def emit(**command: str) -> None:
     assert engine.stdin
     engine.stdin.write(json.dumps(command) + "\n")
     engine.stdin.flush()
@@ -23,11 +23,11 @@ for line in engine.stdout:
     event = json.loads(line)
     match event["type"]:
         case "ready":
-            say(type="message", msg_id="m1", content="What does this project do?")
+            emit(type="message", msg_id="m1", content="What does this project do?")
         case "text_delta":
             sys.stdout.write(event["text"])
         case "tool_request":
-            say(type="tool_approve", call_id=event["call_id"], scope="once")
+            emit(type="tool_approve", call_id=event["call_id"], scope="once")
         case "stream_end":
             break
 engine.communicate()

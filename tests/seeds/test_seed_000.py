@@ -246,9 +246,9 @@ def test_a_server_that_comes_too_late_is_a_protocol_error(place: Place) -> None:
     engine = place.started(script=SCRIPT)
     answered(engine, "hello", "m1")
     engine.send(SERVER)
-    told = {frame["type"]: frame for frame in (engine.frame(), engine.frame())}
-    assert told["error"]["error"]["code"] == "protocol_error"
-    assert told["mcp_failed"]["name"] == "team-tools"
+    result = {frame["type"]: frame for frame in (engine.frame(), engine.frame())}
+    assert result["error"]["error"]["code"] == "protocol_error"
+    assert result["mcp_failed"]["name"] == "team-tools"
 
 
 def test_there_are_ten_commands() -> None:
@@ -263,8 +263,8 @@ def test_every_command_is_taken_with_all_its_fields(frame: Frame) -> None:
     for call in ("c1", "c2"):
         codec.send(ToolCalled(call, "Bash", turn="m0"))
         codec.send(Ask(f"ask-{call}", call=call, name="Bash", turn="m0"))
-    told = codec.receive(json.dumps(frame).encode() + b"\n")
-    refused = [command for command in told if isinstance(command, MalformedCommand | UnknownCommand)]
+    result = codec.receive(json.dumps(frame).encode() + b"\n")
+    refused = [command for command in result if isinstance(command, MalformedCommand | UnknownCommand)]
     assert bool(refused) == (frame is RESUME)  # hitl_suspend is off, so no approval waits for it
 
 
@@ -336,9 +336,9 @@ def test_costs_are_advertised_exactly_where_the_price_is_known(
 ) -> None:
     """And thinking and effort are those of the model in use."""
     keys = {"ANTHROPIC_API_KEY": "sk-ant-x", "OPENAI_API_KEY": "sk-x"}
-    told = place.started(*flags, env=keys).ready["capabilities"]
-    assert (told["thinking"], told["effort_levels"], "cost_attribution" in told) == able
-    assert told["effort"] == bool(able[1])
+    result = place.started(*flags, env=keys).ready["capabilities"]
+    assert (result["thinking"], result["effort_levels"], "cost_attribution" in result) == able
+    assert result["effort"] == bool(able[1])
 
 
 # The two examples.
@@ -349,9 +349,9 @@ def run(place: Place, *argv: str) -> str:
     programs = place.folder / "programs"
     place.run("link", "wayland-core", str(programs))
     (place.workspace / "README.md").write_text("A small project.\n")
-    told = {**place.env, "PATH": f"{programs}{os.pathsep}{place.env['PATH']}"}
+    result = {**place.env, "PATH": f"{programs}{os.pathsep}{place.env['PATH']}"}
     done = subprocess.run(
-        argv, cwd=place.workspace, env=told, capture_output=True, text=True, timeout=PATIENCE, check=False
+        argv, cwd=place.workspace, env=result, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

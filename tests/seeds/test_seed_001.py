@@ -174,9 +174,9 @@ def test_a_session_from_ready_to_exit(place: Place) -> None:
     assert unknown == {
         "type": "response", "command": "dance", "success": False, "error": "Unknown command: dance",
     }  # fmt: skip
-    told: dict[str, Any] = state["data"]
+    result: dict[str, Any] = state["data"]
     assert state["id"] == "q1"
-    assert [told[key] for key in ("steeringMode", "followUpMode", "interruptMode")] == [
+    assert [result[key] for key in ("steeringMode", "followUpMode", "interruptMode")] == [
         "one-at-a-time", "one-at-a-time", "immediate",
     ]  # fmt: skip
     engine.send({"id": "n", "type": "set_session_name", "name": " "})

@@ -94,7 +94,7 @@ def conversation() -> Pair:
         e.StepEnded(**where),
         e.TurnEnded("end", steps=2, **where),
     ):
-        pair.say(event)
+        pair.send(event)
     return pair
 
 
@@ -108,22 +108,22 @@ def test_each_line_can_be_read_alone() -> None:
     lines = conversation().to_host.splitlines(keepends=True)
     for line in lines:
         host = Host(greeted=False)
-        heard = host.side.receive(line)
-        assert not only(heard, e.MalformedEvent, e.UnknownEvent)
+        received = host.side.receive(line)
+        assert not only(received, e.MalformedEvent, e.UnknownEvent)
     assert b"".join(lines) == conversation().to_host, "and nothing stands between them"
 
 
 def test_the_three_lines_of_the_seed_are_understood() -> None:
     host = Host(greeted=False)
-    heard = host.hear(
+    received = host.receive(
         '{ "type": "system", "subtype": "init", "session_id": "sess-1", "model": "claude-sonnet-4-6" }',
         '{ "type": "assistant", "message": { "role": "assistant", "content": [{"type":"text","text":"Hi."}] } }',
         '{ "type": "result", "subtype": "success", "total_cost_usd": 0.018 }',
     )
-    [ready] = only(heard, e.Ready)
+    [ready] = only(received, e.Ready)
     assert (ready.session, ready.model) == ("sess-1", "claude-sonnet-4-6")
-    assert brief(heard) == ["says Hi.", "turn end"]
-    assert only(heard, e.CostChanged)[0].total.cost == 0.018
+    assert brief(received) == ["says Hi.", "turn end"]
+    assert only(received, e.CostChanged)[0].total.cost == 0.018
 
 
 def test_a_turn_has_the_four_kinds_of_frames_in_order() -> None:
@@ -136,8 +136,8 @@ def test_a_turn_has_the_four_kinds_of_frames_in_order() -> None:
 def test_the_three_snapshots_of_the_seed_give_three_blocks() -> None:
     one, two, three = thinking("t"), text("x"), use("c1")
     host = Host()
-    heard = [brief(host.hear(assistant(*content))) for content in ([one], [one, two], [one, two, three])]
-    assert heard == [["thinks t"], ["says x"], ["calls c1"]]
+    received = [brief(host.receive(assistant(*content))) for content in ([one], [one, two], [one, two, three])]
+    assert received == [["thinks t"], ["says x"], ["calls c1"]]
 
 
 def test_the_fingerprints_of_the_seed() -> None:
@@ -148,7 +148,7 @@ def test_the_fingerprints_of_the_seed() -> None:
 
 def test_a_prompt_goes_in_as_a_user_line() -> None:
     host = Host()
-    host.say(Prompt("t", "Tidy the imports"))
+    host.send(Prompt("t", "Tidy the imports"))
     [frame] = host.said()
     assert (frame["type"], frame["message"]) == ("user", {"role": "user", "content": "Tidy the imports"})
 
@@ -174,13 +174,13 @@ class Form(Struct, frozen=True):
 
     def frames(self, reply: Reply) -> list[Frame]:
         """Of one reply, with what its calls return."""
-        told = []
+        result = []
         for number, block in enumerate(reply.blocks):
             content = reply.blocks[: number + 1] if self.growing else (block,)
             own = {"uuid": f"{reply.id}-{number}"} if self.uuids else {}
-            told.append(assistant(*content, id=reply.id if self.ids else "", **own) | self._lane(reply))
+            result.append(assistant(*content, id=reply.id if self.ids else "", **own) | self._lane(reply))
         calls = [block["id"] for block in reply.blocks if block["type"] == "tool_use" and block["name"] != "Agent"]
-        return [*told, *(returned(call) | self._lane(reply) for call in calls)]
+        return [*result, *(returned(call) | self._lane(reply) for call in calls)]
 
     def _lane(self, reply: Reply) -> Frame:
         return {"parent_tool_use_id": (reply.agent or None) if self.parents else None}
@@ -214,26 +214,26 @@ def replies(draw: st.DrawFn, agents: list[str], words: st.SearchStrategy[str] | 
 @st.composite
 def interleaved(draw: st.DrawFn, lanes: list[list[Any]]) -> list[Any]:
     """All of them, each lane in its own order."""
-    left, told = [list(lane) for lane in lanes if lane], []
+    left, result = [list(lane) for lane in lanes if lane], []
     while left:
         lane = draw(st.sampled_from(left))
-        told.append(lane.pop(0))
+        result.append(lane.pop(0))
         left = [one for one in left if one]
-    return told
+    return result
 
 
 def said(events: list[e.Event]) -> list[tuple[str, str, str]]:
     """Every block with its lane."""
-    told = []
+    result = []
     for event in events:
         match event:
             case e.BlockEnded(Text(words)):
-                told.append((event.agent, "text", words))
+                result.append((event.agent, "text", words))
             case e.BlockEnded(Thinking(words)):
-                told.append((event.agent, "thinking", words))
+                result.append((event.agent, "thinking", words))
             case e.ToolCalled(call):
-                told.append((event.agent, "call", call))
-    return told
+                result.append((event.agent, "call", call))
+    return result
 
 
 def meant(script: list[list[Reply]]) -> list[tuple[str, str, str]]:
@@ -249,15 +249,15 @@ def meant(script: list[list[Reply]]) -> list[tuple[str, str, str]]:
 def play(form: Form, agents: list[str], frames: list[Frame]) -> list[e.Event]:
     """The main agent calls for the others, then all speak at once. It is clear from the first reply how blocks come."""
     host = Host()
-    host.say(Prompt("t", "go"))
+    host.send(Prompt("t", "go"))
     calls = Reply("first", "", (thinking("whom to ask"), text("these"), *(use(agent, "Agent") for agent in agents)))
-    return host.hear(INIT, *form.frames(calls), *frames, *(returned(agent) for agent in agents), RESULT)
+    return host.receive(INIT, *form.frames(calls), *frames, *(returned(agent) for agent in agents), RESULT)
 
 
 def spoken(form: Form, agents: list[str], frames: list[Frame]) -> list[tuple[str, str, str]]:
     """Without what the main agent began with."""
-    heard = said(play(form, agents, frames))
-    return heard[2 + len(agents) :]
+    received = said(play(form, agents, frames))
+    return received[2 + len(agents) :]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -267,14 +267,14 @@ def test_no_block_is_lost_and_none_doubled(count: int, data: st.DataObject, form
     agents = [f"agent-{number}" for number in range(count)]
     script = data.draw(replies(["", *agents]))
     lanes = [[frame for reply in lane for frame in form.frames(reply)] for lane in script]
-    heard = spoken(form, agents, data.draw(interleaved(lanes)))
+    received = spoken(form, agents, data.draw(interleaved(lanes)))
     expected = meant(script)
     if not form.parents:
         expected = [("", kind, words) for _, kind, words in expected]
-    assert sorted(heard) == sorted(expected)
+    assert sorted(received) == sorted(expected)
     for lane in script:
         own = [block[1:] for block in meant([lane])]
-        assert [block[1:] for block in heard if block[1:] in own] == own, "each agent's blocks are in order"
+        assert [block[1:] for block in received if block[1:] in own] == own, "each agent's blocks are in order"
 
 
 @given(data=st.data(), form=NAMED)
@@ -283,9 +283,9 @@ def test_the_same_words_of_several_agents_are_kept_apart_by_their_names(data: st
     agents = ["agent-0", "agent-1"]
     script = data.draw(replies(["", *agents], st.sampled_from(("a", "ab", "a b", "Let me search", "Let me"))))
     lanes = [[frame for reply in lane for frame in form.frames(reply)] for lane in script]
-    heard = spoken(form, agents, data.draw(interleaved(lanes)))
+    received = spoken(form, agents, data.draw(interleaved(lanes)))
     for agent, lane in zip(["", *agents], script, strict=True):
-        assert [block for block in heard if block[0] == agent] == meant([lane])
+        assert [block for block in received if block[0] == agent] == meant([lane])
 
 
 @given(data=st.data(), growing=st.booleans())
@@ -298,10 +298,10 @@ def test_a_conversation_means_the_same_in_either_form(data: st.DataObject, growi
     one = Form(growing=growing, ids=True, parents=True, uuids=False)
     for ids in (True, False):
         other = Form(growing=not growing, ids=ids, parents=True, uuids=False)
-        told = [
+        result = [
             spoken(form, agents, [frame for reply in order for frame in form.frames(reply)]) for form in (one, other)
         ]
-        assert told[0] == told[1]
+        assert result[0] == result[1]
 
 
 @given(data=st.data(), growing=st.booleans(), late=st.booleans())
@@ -310,10 +310,10 @@ def test_partial_messages_add_nothing_and_take_nothing_away(data: st.DataObject,
     script = data.draw(replies([""]))
     form = Form(growing=growing, ids=True, parents=True, uuids=False)
     frames = [frame for reply in script[0] for frame in on_top(form, reply, late=late)]
-    heard = play(form, [], frames)
-    told, expected = said(heard)[2:], meant(script)
-    assert (sorted(told) == sorted(expected)) if late else (told == expected)
-    words = "".join(event.text for event in only(heard, e.TextDelta))
+    received = play(form, [], frames)
+    result, expected = said(received)[2:], meant(script)
+    assert (sorted(result) == sorted(expected)) if late else (result == expected)
+    words = "".join(event.text for event in only(received, e.TextDelta))
     assert words == "these" + "".join(block[2] for block in meant(script) if block[1] == "text")
 
 
@@ -321,7 +321,7 @@ def on_top(form: Form, reply: Reply, *, late: bool) -> list[Frame]:
     """Each block in pieces and then as a whole; or, `late`, all the pieces first."""
     whole = form.frames(reply)
     pieces = [stream(type="message_start", message={"id": reply.id})]
-    told: list[Frame] = []
+    result: list[Frame] = []
     for number, block in enumerate(reply.blocks):
         kind = block["type"]
         started = {**block, kind: ""} if kind in block else {**block, "input": {}}
@@ -331,7 +331,7 @@ def on_top(form: Form, reply: Reply, *, late: bool) -> list[Frame]:
             for part in (block[kind][:cut], block[kind][cut:]):
                 delta = {"type": f"{kind}_delta", kind: part}
                 pieces.append(stream(type="content_block_delta", index=number, delta=delta))
-        told += [] if late else [*pieces, whole[number], stream(type="content_block_stop", index=number)]
+        result += [] if late else [*pieces, whole[number], stream(type="content_block_stop", index=number)]
         pieces = pieces if late else []
     end = stream(type="message_delta", delta={"stop_reason": "end_turn"})
-    return [*pieces, *(whole[: len(reply.blocks)] if late else told), end, *whole[len(reply.blocks) :]]
+    return [*pieces, *(whole[: len(reply.blocks)] if late else result), end, *whole[len(reply.blocks) :]]

@@ -196,8 +196,8 @@ def test_the_table_of_flags_and_events() -> None:
         "gepa_enabled": {"evolution_event"},
         "online_evolution": {"evolution_event"},
     }
-    found = {flag: {event for event, flags in FAMILIES.items() if flag in flags} for flag in table}
-    assert found == table
+    actual = {flag: {event for event, flags in FAMILIES.items() if flag in flags} for flag in table}
+    assert actual == table
     assert set(FAMILIES) == set().union(*table.values())
 
 

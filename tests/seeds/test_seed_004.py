@@ -219,8 +219,8 @@ def test_a_retry_is_told_as_an_info(place: Place) -> None:
     script = '[[reply]]\nsay = [{ error = "overloaded", times = 1, retry_after = 0.0 }, "At last."]'
     engine = place.started("--protocol", "0.1.0", script=script)
     engine.send({"type": "message", "msg_id": "m1", "input": "go"})
-    told = [frame for frame in engine.until("stream_end") if frame["type"] == "info"]
-    assert [(frame["msg_id"], "retrying" in frame["message"]) for frame in told] == [("m1", True)]
+    result = [frame for frame in engine.until("stream_end") if frame["type"] == "info"]
+    assert [(frame["msg_id"], "retrying" in frame["message"]) for frame in result] == [("m1", True)]
 
 
 def test_a_session_is_begun_or_resumed_and_not_both(place: Place) -> None:
@@ -240,8 +240,8 @@ def test_a_session_is_begun_or_resumed_and_not_both(place: Place) -> None:
 def test_the_variables_of_the_seed_are_honoured(place: Place, provider: str, env: dict[str, str]) -> None:
     """Enough to be ready; the providers' own tests show that they are used. Vertex needs a file: see those."""
     assert check(provider, env=env) is None
-    told = place.started("--protocol", "0.1.0", "--provider", provider, "--model", "m", env=env).ready
-    assert told["type"] == "ready"
+    result = place.started("--protocol", "0.1.0", "--provider", provider, "--model", "m", env=env).ready
+    assert result["type"] == "ready"
 
 
 def test_every_provider_of_the_seed_is_known(place: Place) -> None:

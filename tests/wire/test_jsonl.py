@@ -161,12 +161,12 @@ def test_i2_any_bytes_are_an_object_or_a_value_error(line: bytes) -> None:
 
 def inmost(depth: int, value: bytes) -> Any:
     try:
-        found: Any = parse(b'{"a":' * depth + value + b"}" * depth)
+        actual: Any = parse(b'{"a":' * depth + value + b"}" * depth)
     except ValueError as error:
         return str(error)
     for _ in range(depth):
-        found = found["a"]
-    return found
+        actual = actual["a"]
+    return actual
 
 
 @pytest.mark.parametrize("depth", [100, 400, 700, 4000])

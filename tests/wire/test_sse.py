@@ -9,8 +9,8 @@ from polylect.wire.sse import Event, EventParser, Parser
 
 def read(*pieces: bytes) -> list[bytes]:
     parser = Parser()
-    found = [event for piece in pieces for event in parser.feed(piece)]
-    return found + parser.end()
+    actual = [event for piece in pieces for event in parser.feed(piece)]
+    return actual + parser.end()
 
 
 def test_each_event_gives_its_data() -> None:

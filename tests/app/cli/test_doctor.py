@@ -13,10 +13,10 @@ from polylect import __version__
 
 
 def findings(done: Outcome) -> dict[str, list[tuple[str, str]]]:
-    found: dict[str, list[tuple[str, str]]] = {}
+    actual: dict[str, list[tuple[str, str]]] = {}
     for row in json.loads(done.out):
-        found.setdefault(row["subject"], []).append((row["state"], row["detail"]))
-    return found
+        actual.setdefault(row["subject"], []).append((row["state"], row["detail"]))
+    return actual
 
 
 def test_all_is_well_without_a_key(tmp_path: Path) -> None:
@@ -32,12 +32,12 @@ def test_all_is_well_without_a_key(tmp_path: Path) -> None:
 def test_the_same_for_programs(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.configure('[default]\nmodel = "mine"')
-    found = findings(place.run("doctor", "--json"))
-    assert ("ok", str(place.settings)) in found["settings"]
-    assert any("model=mine" in detail for _, detail in found["settings"])
-    assert str(place.sessions) in found["sessions"][0][1]
-    assert found["shell"][0][0] == "ok"
-    assert found["anthropic"][0][0] == "note"
+    actual = findings(place.run("doctor", "--json"))
+    assert ("ok", str(place.settings)) in actual["settings"]
+    assert any("model=mine" in detail for _, detail in actual["settings"])
+    assert str(place.sessions) in actual["sessions"][0][1]
+    assert actual["shell"][0][0] == "ok"
+    assert actual["anthropic"][0][0] == "note"
 
 
 def test_a_key_makes_a_provider_usable_and_is_never_shown(tmp_path: Path) -> None:
@@ -66,8 +66,8 @@ def test_what_keeps_an_engine_from_starting_is_bad_and_an_exit_code(tmp_path: Pa
 def test_a_sandbox_mode_that_does_not_exist_is_named_with_those_that_do(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.configure('[sandbox]\nmode = "of"')
-    found = findings(place.run("doctor", "--json"))
-    assert found["sandbox"] == [("bad", "[sandbox] mode = 'of': choose one of auto, bwrap, landlock, off")]
+    actual = findings(place.run("doctor", "--json"))
+    assert actual["sandbox"] == [("bad", "[sandbox] mode = 'of': choose one of auto, bwrap, landlock, off")]
 
 
 def test_the_users_own_code_is_listed(tmp_path: Path) -> None:
@@ -79,9 +79,9 @@ def test_the_users_own_code_is_listed(tmp_path: Path) -> None:
     for path in (own, theirs, named):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("def extend(polylect): ...\n")
-    found = findings(place.run("doctor", "--json", "--extension", str(named)))
-    assert found["extension"] == [("ok", str(own)), ("ok", str(named))]
-    assert found["hooks"] == [("ok", "PreToolUse: 1")]
+    actual = findings(place.run("doctor", "--json", "--extension", str(named)))
+    assert actual["extension"] == [("ok", str(own)), ("ok", str(named))]
+    assert actual["hooks"] == [("ok", "PreToolUse: 1")]
     trusted = findings(place.run("doctor", "--json", "--trust-workspace"))
     assert ("ok", str(theirs)) in trusted["extension"]
 
@@ -144,8 +144,8 @@ def test_doctor_says_of_a_start_what_a_start_does(tmp_path: Path) -> None:
         engine = started(place, env, "--json-stream", no_room=no_room)
         assert (engine.returncode, engine.stdout) == (1, b"")
         doctor = started(place, env, "doctor", "--json", no_room=no_room)
-        found = findings(Outcome(doctor.returncode, doctor.stdout, ""))
-        assert [found["start"][0][0], found["sessions"][0][0]] == ["bad", "bad"]
+        actual = findings(Outcome(doctor.returncode, doctor.stdout, ""))
+        assert [actual["start"][0][0], actual["sessions"][0][0]] == ["bad", "bad"]
         assert doctor.returncode == 1
 
 
@@ -176,14 +176,14 @@ def test_an_extension_that_does_not_load_is_not_listed_as_fine(tmp_path: Path) -
     place = Place(tmp_path)
     named = tmp_path / "broken.py"
     named.write_text("def extend(polylect):\n    raise ValueError('out of order')\n")
-    found = findings(place.run("doctor", "--json", "--provider", "scripted", "--extension", str(named)))
-    assert [found["start"][0][0], found["extension"][0][0]] == ["bad", "bad"]
-    assert "out of order" in found["extension"][0][1]
+    actual = findings(place.run("doctor", "--json", "--provider", "scripted", "--extension", str(named)))
+    assert [actual["start"][0][0], actual["extension"][0][0]] == ["bad", "bad"]
+    assert "out of order" in actual["extension"][0][1]
     own = place.settings.parent / "extensions" / "mine.py"
     own.parent.mkdir(parents=True)
     own.write_text(named.read_text())
-    found = findings(place.run("doctor", "--json", "--provider", "scripted"))
-    assert (found["start"][0][0], found["extension"]) == ("ok", [("bad", f"{own}: ValueError: out of order")])
+    actual = findings(place.run("doctor", "--json", "--provider", "scripted"))
+    assert (actual["start"][0][0], actual["extension"]) == ("ok", [("bad", f"{own}: ValueError: out of order")])
 
 
 def test_an_extension_that_was_not_tried_is_not_listed_as_fine(tmp_path: Path) -> None:
@@ -192,5 +192,5 @@ def test_an_extension_that_was_not_tried_is_not_listed_as_fine(tmp_path: Path) -
     for name in ("one.py", "two.py"):
         (tmp_path / name).write_text("def extend(polylect):\n    raise ValueError('out of order')\n")
         flags += ["--extension", str(tmp_path / name)]
-    found = findings(place.run("doctor", "--json", "--provider", "scripted", *flags))
-    assert "ok" not in [state for state, _ in found["extension"]]
+    actual = findings(place.run("doctor", "--json", "--provider", "scripted", *flags))
+    assert "ok" not in [state for state, _ in actual["extension"]]

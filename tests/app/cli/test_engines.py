@@ -26,13 +26,13 @@ def test_each_is_told_with_its_version_or_with_what_is_wrong(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(engines, "_TIMEOUT", 3.0)
     assert engines.main(["--json"]) == 0
-    found = {one["name"]: (one["version"], one["problem"]) for one in json.loads(capsys.readouterr().out)}
-    assert found["polylect"][0].startswith("polylect ")
-    assert found["claude"] == ("2.1.325", "")
-    assert found["omp"] == ("\ufffd\\x1b[2J", "")
-    assert found["pi"] == ("", "does not work: node: No such file")
-    assert found["aionrs"] == ("", "did not answer within 3 s")
-    assert found["wayland-core"] == ("", "not installed")
+    actual = {one["name"]: (one["version"], one["problem"]) for one in json.loads(capsys.readouterr().out)}
+    assert actual["polylect"][0].startswith("polylect ")
+    assert actual["claude"] == ("2.1.325", "")
+    assert actual["omp"] == ("\ufffd\\x1b[2J", "")
+    assert actual["pi"] == ("", "does not work: node: No such file")
+    assert actual["aionrs"] == ("", "did not answer within 3 s")
+    assert actual["wayland-core"] == ("", "not installed")
 
 
 def test_other_words_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

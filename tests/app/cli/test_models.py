@@ -50,10 +50,10 @@ def test_a_key_makes_models_usable_and_the_others_say_why_not(tmp_path: Path) ->
         "images": True,
         "price": [2.5, 10, 1.25, None],
     }
-    for provider, told in (("anthropic", "ANTHROPIC_API_KEY"), ("bedrock", "AWS_"), ("vertex", "GOOGLE_")):
+    for provider, result in (("anthropic", "ANTHROPIC_API_KEY"), ("bedrock", "AWS_"), ("vertex", "GOOGLE_")):
         row = rows[provider, "claude-sonnet-4-5"]
         assert not row["usable"]
-        assert told in row["reason"]
+        assert result in row["reason"]
     assert "polylect[local]" in rows["local", ""]["reason"]
 
 
@@ -148,9 +148,9 @@ def test_a_key_is_tried_with_one_request(answer: list[Step], model: str, state: 
     async def main() -> None:
         async with Loopback([answer]) as server:
             values: dict[str, object] = {"provider": "openai", "base_url": server.url, "api_key": "k", "model": model}
-            found = await verdicts({"openai": values}, {})
-            assert found["openai"][0] == state
-            assert told in found["openai"][1]
+            actual = await verdicts({"openai": values}, {})
+            assert actual["openai"][0] == state
+            assert told in actual["openai"][1]
             assert len(server.requests) == 1
 
     run(main)

@@ -33,8 +33,8 @@ def place(tmp_path: Path) -> Place:
 def argv(place: Place, script: str, *words: str) -> list[str]:
     file = place.workspace.parent / "script.toml"
     file.write_text(script)
-    told = ["--provider", "scripted", "--script", str(file), "--cwd", str(place.workspace)]
-    return [sys.executable, "-m", "polylect", "run", *words, *told]
+    result = ["--provider", "scripted", "--script", str(file), "--cwd", str(place.workspace)]
+    return [sys.executable, "-m", "polylect", "run", *words, *result]
 
 
 def run(place: Place, script: str, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:

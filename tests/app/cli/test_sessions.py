@@ -24,7 +24,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield place
 
 
-def say(place: Place, *prompts: str, flags: tuple[str, ...] = ("--session-id", "one")) -> list[str]:
+def emit(place: Place, *prompts: str, flags: tuple[str, ...] = ("--session-id", "one")) -> list[str]:
     """One process, all prompts; what it answered."""
     engine = place.started(*flags, script=REPLY)
     engine.send(*(message(prompt, f"m{number}") for number, prompt in enumerate(prompts)))
@@ -48,8 +48,8 @@ def refused(place: Place, *words: str, code: int = 1) -> str:
 
 
 def test_the_list_says_what_there_is_the_most_recent_first(place: Place) -> None:
-    say(place, "first words\nof a session", "more")
-    say(place, "other words", flags=("--session-id", "two", "--workspace", str(place.folder)))
+    emit(place, "first words\nof a session", "more")
+    emit(place, "other words", flags=("--session-id", "two", "--workspace", str(place.folder)))
     os.utime(place.sessions / "one" / "log.jsonl", (0, 0))
     head, two, one = sessions(place).splitlines()
     assert head.split() == ["ID", "LAST", "ACTIVE", "MESSAGES", "WORKSPACE", "ABOUT"]
@@ -96,7 +96,7 @@ def test_a_page_shows_tables_quotes_and_links(place: Place) -> None:
 
 
 def test_an_export_never_takes_the_place_of_what_belongs_to_a_session(place: Place) -> None:
-    say(place, "hello")
+    emit(place, "hello")
     path = place.sessions / "one" / "log.jsonl"
     before = path.read_bytes()
     (place.folder / "link.md").symlink_to(path)
@@ -111,7 +111,7 @@ def test_an_export_never_takes_the_place_of_what_belongs_to_a_session(place: Pla
 
 def test_a_log_that_is_larger_than_any_session_is_refused_at_once(place: Place) -> None:
     """A sparse file: it has no room on any disk, and takes a minute to read."""
-    say(place, "hello")
+    emit(place, "hello")
     log = place.sessions / "large" / "log.jsonl"
     log.parent.mkdir()
     log.touch()
@@ -129,7 +129,7 @@ def test_a_log_that_is_larger_than_any_session_is_refused_at_once(place: Place) 
 
 
 def test_what_is_no_log_is_named_and_hides_no_session(place: Place) -> None:
-    say(place, "hello")
+    emit(place, "hello")
     for name in ("folder", "pipe"):
         (place.sessions / name).mkdir()
     (place.sessions / "folder" / "log.jsonl").mkdir()
@@ -148,7 +148,7 @@ def test_what_is_no_log_is_named_and_hides_no_session(place: Place) -> None:
 
 
 def test_an_export_to_a_file_says_what_to_do_with_it(place: Place) -> None:
-    say(place, "hello")
+    emit(place, "hello")
     path = place.workspace / "out.jsonl"
     done = place.run("sessions", "export", "one", "--to=claude", str(path))
     assert (done.code, done.out) == (0, b"")
@@ -162,8 +162,8 @@ def test_a_session_of_another_program_is_taken_over_and_goes_on(place: Place, li
     path = place.folder / "foreign.jsonl"
     path.write_bytes(b"\n".join(lines).replace(b'"/w"', json.dumps(str(place.workspace)).encode()))
     session = sessions(place, "import", str(path)).splitlines()[0]
-    assert say(place, "and now?", flags=("--resume", session)) == ["Turn 2: and now?"]
-    assert say(place, "again", flags=("--resume", "latest")) == ["Turn 3: again"]
+    assert emit(place, "and now?", flags=("--resume", session)) == ["Turn 2: and now?"]
+    assert emit(place, "again", flags=("--resume", "latest")) == ["Turn 3: again"]
     assert sessions(place, "import", str(path), "--as", "mine").splitlines()[0] == "mine"
     assert "already exists" in refused(place, "import", str(path), "--as", "mine")
 
@@ -189,13 +189,13 @@ def test_what_is_no_session_file_is_refused_with_a_reason_and_nothing_is_made(pl
 
 
 def test_a_fork_goes_its_own_way_and_what_it_needs_cannot_be_deleted(place: Place) -> None:
-    say(place, "hello", "again")
+    emit(place, "hello", "again")
     [_, second] = sessions(place, "show", "one", "--points").splitlines()
     entry, words = second.split()
     assert words == "again"
     assert sessions(place, "fork", "one", "--at", entry, "--as", "two").startswith("two\n")
-    assert say(place, "otherwise", flags=("--resume", "two")) == ["Turn 2: otherwise"]
-    assert say(place, "on", flags=("--resume", "one")) == ["Turn 3: on"]
+    assert emit(place, "otherwise", flags=("--resume", "two")) == ["Turn 2: otherwise"]
+    assert emit(place, "on", flags=("--resume", "one")) == ["Turn 3: on"]
     assert "again" not in sessions(place, "show", "two")
     assert "(forked from one)" in sessions(place)
     forks = {row["session"]: (row["messages"], row["words"]) for row in json.loads(sessions(place, "--json"))}
@@ -207,14 +207,14 @@ def test_a_fork_goes_its_own_way_and_what_it_needs_cannot_be_deleted(place: Plac
 
 
 def test_a_session_of_another_workspace_goes_on_here_if_it_is_named(place: Place) -> None:
-    say(place, "hello", flags=("--session-id", "one", "--workspace", str(place.folder)))
-    assert say(place, "again", flags=("--resume", "one")) == ["Turn 2: again"]
+    emit(place, "hello", flags=("--session-id", "one", "--workspace", str(place.folder)))
+    assert emit(place, "again", flags=("--resume", "one")) == ["Turn 2: again"]
     done = place.run("--json-stream", "--resume", "latest")
     assert "No sessions found for" in done.errors
 
 
 def test_a_session_has_the_name_it_was_given_last(place: Place) -> None:
-    say(place, "hello")
+    emit(place, "hello")
     sessions(place, "name", "one", "first name")
     sessions(place, "name", "one", "the", "last", "name")
     assert sessions(place).splitlines()[1].endswith("  the last name")
@@ -233,7 +233,7 @@ def test_a_session_in_use_is_neither_deleted_nor_repaired_nor_named(place: Place
 
 
 def test_repair_mends_all_that_need_it_and_clears_away_what_was_never_used(place: Place) -> None:
-    say(place, "hello")
+    emit(place, "hello")
     with open(place.sessions / "one" / "log.jsonl", "ab") as file:
         file.write(b"garbage\n")
     place.started("--session-id", "silent").end()
@@ -246,7 +246,7 @@ def test_repair_mends_all_that_need_it_and_clears_away_what_was_never_used(place
 
 
 def test_a_log_of_a_later_version_can_be_read_but_not_gone_on_with(place: Place) -> None:
-    say(place, "hello")
+    emit(place, "hello")
     path = place.sessions / "one" / "log.jsonl"
     later = path.read_bytes().replace(b'"session":"one"', b'"session":"one","version":7', 1)
     path.write_bytes(later)
@@ -295,20 +295,20 @@ def test_words_that_make_no_sense_are_answered_with_the_usage(place: Place, word
 def test_P6_a_session_that_is_not_there_is_refused_by_every_command(place: Place) -> None:
     sessions = ("missing", "../../etc", ".deleted-x", "")
     for session, word in one_in(3, [*product(sessions, ("show", "export", "fork", "repair", "delete"))]):
-        told = refused(place, word, session)
-        assert told.startswith("polylect: ")
-        assert told.count("\n") == 1
-        assert session != "missing" or "Session 'missing' not found" in told
+        result = refused(place, word, session)
+        assert result.startswith("polylect: ")
+        assert result.count("\n") == 1
+        assert session != "missing" or "Session 'missing' not found" in result
     assert not place.sessions.exists()
 
 
 def test_a_format_that_does_not_exist_is_refused(place: Place) -> None:
-    say(place, "hello")
+    emit(place, "hello")
     assert "formats are md, html, json, omp, claude" in refused(place, "export", "one", "--to", "pdf")
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(place: Place) -> None:
-    say(place, "hello")
+    emit(place, "hello")
     reader, writer = os.pipe()
     os.close(reader)
     argv = [sys.executable, "-m", "polylect", "sessions"]

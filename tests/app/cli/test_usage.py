@@ -30,10 +30,10 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_is_the_whole_usage(place: Place, command: str) -> None:
-    asked = place.run(command, "--help")
-    assert (asked.code, asked.errors) == (0, "")
-    assert COMMANDS[command] in asked.out.decode()
-    assert place.run(command, "x", "-h").out == asked.out
+    requested = place.run(command, "--help")
+    assert (requested.code, requested.errors) == (0, "")
+    assert COMMANDS[command] in requested.out.decode()
+    assert place.run(command, "x", "-h").out == requested.out
 
 
 @pytest.mark.parametrize(

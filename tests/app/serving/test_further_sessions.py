@@ -42,10 +42,10 @@ class Native:
     def send(self, **command: Any) -> None:
         self.engine.send(command)
 
-    def until(self, **wanted: Any) -> list[dict[str, Any]]:
+    def until(self, **expected: Any) -> list[dict[str, Any]]:
         """The frames up to one that has all of these fields."""
         frames = [self.engine.frame()]
-        while not wanted.items() <= frames[-1].items():
+        while not expected.items() <= frames[-1].items():
             frames.append(self.engine.frame())
         return frames
 
@@ -141,10 +141,10 @@ def test_trust_in_the_first_folder_is_not_trust_in_another(place: Place) -> None
     native = Native(place, WAITS, "--trust-workspace")
     native.reply(type="open_session", how="new", session="two", cwd=second)
     native.reply(type="open_session", how="new", session="three")
-    for session, asked in (("two", True), ("three", False)):
+    for session, requested in (("two", True), ("three", False)):
         native.send(type="prompt", turn="t", text="write", session=session)
-        kinds = {frame["type"] for frame in native.until(type="ask" if asked else "turn_ended", session=session)}
-        assert ("ask" in kinds) is asked
+        kinds = {frame["type"] for frame in native.until(type="ask" if requested else "turn_ended", session=session)}
+        assert ("ask" in kinds) is requested
 
 
 def test_the_end_of_input_waits_for_all_of_them(place: Place) -> None:
@@ -153,8 +153,8 @@ def test_the_end_of_input_waits_for_all_of_them(place: Place) -> None:
         {"type": "prompt", "turn": "t", "text": "one"},
         {"type": "prompt", "turn": "t", "text": "two", "session": "two"},
     ]
-    given = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-    done = place.run("--native", *place.script(ECHO), given=given)
+    supplied = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+    done = place.run("--native", *place.script(ECHO), given=supplied)
     ends = [frame for frame in map(json.loads, done.out.splitlines()) if frame["type"] == "turn_ended"]
     assert sorted((frame.get("session", ""), frame["reason"]) for frame in ends) == [("", "end"), ("two", "end")]
     assert (done.code, done.errors) == (0, "")

@@ -63,13 +63,13 @@ def test_L4_ping_and_stop_are_answered_while_a_long_session_is_read(place: Place
     engine = slow(place, gate, "--json-stream")
     assert engine.frame()["type"] == "ready"
     engine.send({"type": "ping"}, message("one", "m1"), {"type": "stop"}, message("two", "m2"), {"type": "ping"})
-    told = [engine.frame() for _ in range(3)]
-    assert sorted(frame["type"] for frame in told) == ["pong", "pong", "stream_end"]
-    assert [frame["msg_id"] for frame in told if "msg_id" in frame] == ["m1"]
+    result = [engine.frame() for _ in range(3)]
+    assert sorted(frame["type"] for frame in result) == ["pong", "pong", "stream_end"]
+    assert [frame["msg_id"] for frame in result if "msg_id" in frame] == ["m1"]
     os.write(gate[1], b"!")
-    heard = engine.until("stream_end")
-    assert [frame["text"] for frame in heard if frame["type"] == "text_delta"] == ["Turn 2: two"]
-    assert {frame["msg_id"] for frame in heard if "msg_id" in frame} == {"m2"}
+    received = engine.until("stream_end")
+    assert [frame["text"] for frame in received if frame["type"] == "text_delta"] == ["Turn 2: two"]
+    assert {frame["msg_id"] for frame in received if "msg_id" in frame} == {"m2"}
     assert engine.finish() == ([], 0)
 
 

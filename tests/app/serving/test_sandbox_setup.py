@@ -12,10 +12,10 @@ from polylect.app.startup import config
 
 
 def findings(done: Outcome) -> dict[str, list[tuple[str, str]]]:
-    found: dict[str, list[tuple[str, str]]] = {}
+    actual: dict[str, list[tuple[str, str]]] = {}
     for row in json.loads(done.out):
-        found.setdefault(row["subject"], []).append((row["state"], row["detail"]))
-    return found
+        actual.setdefault(row["subject"], []).append((row["state"], row["detail"]))
+    return actual
 
 
 def sandbox_of(place: Place, toml: str = "") -> list[tuple[str, str]]:
@@ -85,11 +85,11 @@ def test_a_project_can_forbid_but_not_allow(tmp_path: Path) -> None:
     )
     notes: list[str] = []
     env = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "HOME": str(tmp_path)}
-    found = config.gather({}, env, str(workspace), notes)
-    assert found["allow"] == ["Bash(ls)"]
-    assert found["deny"] == ["Bash(rm:*)", "Bash(git push:*)"]
-    assert found["ask"] == ["Edit"]
-    assert not [name for name in found if name.startswith("sandbox")]
+    actual = config.gather({}, env, str(workspace), notes)
+    assert actual["allow"] == ["Bash(ls)"]
+    assert actual["deny"] == ["Bash(rm:*)", "Bash(git push:*)"]
+    assert actual["ask"] == ["Edit"]
+    assert not [name for name in actual if name.startswith("sandbox")]
     ignored = "tools.allow, sandbox.mode, sandbox.network, sandbox.writable, sandbox.hidden"
     assert f"ignored in a project's file: {ignored};" in notes[0]
     assert len(notes) == 1

@@ -37,16 +37,16 @@ class Wire:
         self.breaks += 1
         self.broken.set()
 
-    def say(self, data: bytes) -> None:
+    def send(self, data: bytes) -> None:
         self.source.waiting += data
         self.out.wake()
 
-    async def hear(self, size: int) -> bytes:
+    async def receive(self, size: int) -> bytes:
         """So many bytes, however long they take."""
-        heard = b""
-        while len(heard) < size:
-            heard += await asyncio.wait_for(asyncio.to_thread(os.read, self.reader, size - len(heard)), PATIENCE)
-        return heard
+        received = b""
+        while len(received) < size:
+            received += await asyncio.wait_for(asyncio.to_thread(os.read, self.reader, size - len(received)), PATIENCE)
+        return received
 
 
 def with_wire(work: Callable[[Wire], Awaitable[None]], *, pair: str = "pipe") -> None:
@@ -69,9 +69,9 @@ def with_wire(work: Callable[[Wire], Awaitable[None]], *, pair: str = "pipe") ->
 
 def test_what_is_said_together_is_written_together() -> None:
     async def work(wire: Wire) -> None:
-        wire.say(b"one ")
-        wire.say(b"two ")
-        wire.say(b"three")
+        wire.send(b"one ")
+        wire.send(b"two ")
+        wire.send(b"three")
         await asyncio.sleep(0)
         assert os.read(wire.reader, 100) == b"one two three"
 
@@ -82,10 +82,10 @@ def test_what_is_said_together_is_written_together() -> None:
 def test_more_than_the_pipe_holds_arrives_in_order(pair: str) -> None:
     async def work(wire: Wire) -> None:
         data = b"".join(b"%08d" % number for number in range(200_000))
-        wire.say(data[:800_000])
+        wire.send(data[:800_000])
         await asyncio.sleep(0)
-        wire.say(data[800_000:])
-        assert await wire.hear(len(data)) == data
+        wire.send(data[800_000:])
+        assert await wire.receive(len(data)) == data
         await asyncio.wait_for(wire.out.drain(PATIENCE), PATIENCE)
 
     with_wire(work, pair=pair)
@@ -95,15 +95,15 @@ def test_there_is_room_until_a_megabyte_waits_and_again_when_it_was_read() -> No
     """T8."""
 
     async def work(wire: Wire) -> None:
-        wire.say(b"x" * HIGH)
+        wire.send(b"x" * HIGH)
         await asyncio.wait_for(wire.out.wait_writable(), PATIENCE)
-        wire.say(b"x" * HIGH)
+        wire.send(b"x" * HIGH)
         await asyncio.sleep(0)
         waiting = asyncio.create_task(wire.out.wait_writable())
         await asyncio.sleep(0)
         assert not waiting.done()
         await asyncio.wait_for(wire.out.wait_writable(FLOOD), PATIENCE)
-        await wire.hear(2 * HIGH)
+        await wire.receive(2 * HIGH)
         await asyncio.wait_for(waiting, PATIENCE)
 
     with_wire(work)
@@ -111,11 +111,11 @@ def test_there_is_room_until_a_megabyte_waits_and_again_when_it_was_read() -> No
 
 def test_those_who_wait_for_more_room_and_for_less_are_all_let_go() -> None:
     async def work(wire: Wire) -> None:
-        wire.say(b"x" * (FLOOD + HIGH))
+        wire.send(b"x" * (FLOOD + HIGH))
         await asyncio.sleep(0)
         waiting = [asyncio.create_task(wire.out.wait_writable()), asyncio.create_task(wire.out.wait_writable(FLOOD))]
         await asyncio.sleep(0)
-        await wire.hear(FLOOD + HIGH)
+        await wire.receive(FLOOD + HIGH)
         await asyncio.wait_for(asyncio.gather(*waiting), PATIENCE)
 
     with_wire(work)
@@ -123,7 +123,7 @@ def test_those_who_wait_for_more_room_and_for_less_are_all_let_go() -> None:
 
 def test_draining_gives_up_on_a_host_that_reads_nothing() -> None:
     async def work(wire: Wire) -> None:
-        wire.say(b"x" * HIGH)
+        wire.send(b"x" * HIGH)
         await asyncio.wait_for(wire.out.drain(0.05), PATIENCE)
         assert not wire.broken.is_set()
 
@@ -135,11 +135,11 @@ def test_a_host_that_leaves_is_noticed_while_nothing_is_said(pair: str) -> None:
     """I5."""
 
     async def work(wire: Wire) -> None:
-        wire.say(b"hello")
+        wire.send(b"hello")
         await asyncio.sleep(0)
         os.close(wire.reader)
         await asyncio.wait_for(wire.broken.wait(), PATIENCE)
-        wire.say(b"into nothing")
+        wire.send(b"into nothing")
         await asyncio.wait_for(wire.out.drain(PATIENCE), PATIENCE)
         assert wire.breaks == 1
 
@@ -150,7 +150,7 @@ def test_a_host_that_leaves_frees_those_who_wait_for_it() -> None:
     """I5."""
 
     async def work(wire: Wire) -> None:
-        wire.say(b"x" * (2 * HIGH))
+        wire.send(b"x" * (2 * HIGH))
         await asyncio.sleep(0)
         waiting = asyncio.gather(wire.out.wait_writable(), wire.out.drain(60))
         await asyncio.sleep(0)
@@ -165,7 +165,7 @@ def test_a_host_that_leaves_frees_those_who_wait_for_it() -> None:
 def test_a_host_that_left_before_the_first_word_is_noticed() -> None:
     async def work(wire: Wire) -> None:
         os.close(wire.reader)
-        wire.say(b"hello")
+        wire.send(b"hello")
         await asyncio.wait_for(wire.broken.wait(), PATIENCE)
         await asyncio.sleep(0)
         assert wire.breaks == 1
@@ -178,7 +178,7 @@ def test_output_may_go_to_a_file(tmp_path: Path) -> None:
         path = tmp_path / "out"
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
         wire = Wire(descriptor, -1)
-        wire.say(b"x" * (3 * HIGH))
+        wire.send(b"x" * (3 * HIGH))
         await asyncio.wait_for(wire.out.drain(PATIENCE), PATIENCE)
         os.close(descriptor)
         assert path.stat().st_size == 3 * HIGH
@@ -210,11 +210,11 @@ def test_a_pipe_is_read_to_its_end() -> None:
 def test_a_pipe_blocks_again_when_it_was_read() -> None:
     """It may be shared with the one who started us."""
     reader, writer = os.pipe()
-    kept = os.dup(reader)
+    stored = os.dup(reader)
     os.close(writer)
     heard_from(reader)
-    assert os.get_blocking(kept)
-    os.close(kept)
+    assert os.get_blocking(stored)
+    os.close(stored)
 
 
 def test_a_file_and_dev_null_are_read_too(tmp_path: Path) -> None:
@@ -238,16 +238,16 @@ def test_nothing_is_read_while_there_is_no_room() -> None:
         reader, writer = os.pipe()
         room = asyncio.Event()
         taken: list[bytes] = []
-        asked = asyncio.Event()
+        requested = asyncio.Event()
 
         async def wait_for_room(most: int) -> None:
             assert most == FLOOD
-            asked.set()
+            requested.set()
             await room.wait()
 
         reading = asyncio.create_task(read(reader, taken.append, wait_for_room))
         os.write(writer, b"first")
-        await asyncio.wait_for(asked.wait(), PATIENCE)
+        await asyncio.wait_for(requested.wait(), PATIENCE)
         os.write(writer, b"second")
         os.close(writer)
         await asyncio.sleep(0)

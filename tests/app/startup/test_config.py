@@ -73,8 +73,8 @@ def test_a_named_file_beats_both_and_has_to_exist(place: Files, tmp_path: Path) 
     named = tmp_path / "named.toml"
     named.write_text('[default]\nmodel = "named"\napproval_mode = "force"')
     place.projects.write_text('[default]\nmodel = "project"')
-    found = place.load(config=str(named))
-    assert (found["model"], found["approval_mode"]) == ("named", "force")
+    actual = place.load(config=str(named))
+    assert (actual["model"], actual["approval_mode"]) == ("named", "force")
     with pytest.raises(ConfigError, match="no such file"):
         place.load(config=str(tmp_path / "missing.toml"))
 
@@ -186,9 +186,9 @@ def test_hooks_of_all_trusted_files_are_run(place: Files) -> None:
 def test_what_a_file_forbids_and_runs_holds_whatever_the_flags_add(place: Files) -> None:
     place.own.write_text('[tools]\ndeny = ["Write"]\nallow = ["Read"]\n[[hooks.PreToolUse]]\ncommand = "one"\n')
     two = {"PreToolUse": [{"command": "two"}], "Stop": [{"command": "three"}]}
-    found = place.load(deny=["Edit"], ask=["Bash"], allow=["Grep"], hooks=two)
-    assert (found["deny"], found["ask"], found["allow"]) == (["Write", "Edit"], ["Bash"], ["Read", "Grep"])
-    assert found["hooks"] == {"PreToolUse": [{"command": "one"}, {"command": "two"}], "Stop": [{"command": "three"}]}
+    actual = place.load(deny=["Edit"], ask=["Bash"], allow=["Grep"], hooks=two)
+    assert (actual["deny"], actual["ask"], actual["allow"]) == (["Write", "Edit"], ["Bash"], ["Read", "Grep"])
+    assert actual["hooks"] == {"PreToolUse": [{"command": "one"}, {"command": "two"}], "Stop": [{"command": "three"}]}
 
 
 def test_extensions_of_a_project_are_named_and_not_loaded_without_trust(place: Files) -> None:

@@ -97,13 +97,13 @@ def _flat(parts: list[Any]) -> list[Any]:
 @cache
 def _definition(method: str, side: str, kind: str, schema: str) -> str:
     definitions = _schema(schema)["$defs"]
-    found = [
+    actual = [
         name
         for name, definition in definitions.items()
         if (definition.get("x-method"), definition.get("x-side")) == (method, side) and name.endswith(kind)
     ]
-    assert len(found) == 1, f"{method} has no {kind} for the {side}: {found}"
-    return found[0]
+    assert len(actual) == 1, f"{method} has no {kind} for the {side}: {actual}"
+    return actual[0]
 
 
 @cache

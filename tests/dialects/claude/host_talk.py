@@ -64,17 +64,17 @@ class Host:
     def __init__(self, *, greeted: bool = True, **options: Any) -> None:
         self.side = HostSide(env(), **options)
         self._grammar = Grammar()
-        self.heard: list[e.Event] = []
+        self.received: list[e.Event] = []
         self._keep(self.side.start())
         self.greeting = self.said()
         if greeted:
-            self.hear(success(self.greeting[0]["request_id"], claude_code_version="2.1.325"))
+            self.receive(success(self.greeting[0]["request_id"], claude_code_version="2.1.325"))
 
-    def hear(self, *frames: Frame | str) -> list[e.Event]:
+    def receive(self, *frames: Frame | str) -> list[e.Event]:
         lines = [frame if isinstance(frame, str) else json.dumps(frame) for frame in frames]
         return self._keep(self.side.receive("".join(f"{line}\n" for line in lines).encode()))
 
-    def say(self, *commands: Command) -> list[e.Event]:
+    def send(self, *commands: Command) -> list[e.Event]:
         return [event for command in commands for event in self._keep(self.side.send(command))]
 
     def said(self) -> list[Frame]:
@@ -86,27 +86,27 @@ class Host:
     def _keep(self, events: list[e.Event]) -> list[e.Event]:
         for event in events:
             self._grammar.check(event)
-        self.heard += events
+        self.received += events
         return events
 
 
 def brief(events: list[e.Event]) -> list[str]:
     """The blocks, calls and turns of a conversation, with their lanes, a word or two each."""
-    told = []
+    result = []
     for event in events:
         lane = f"{event.agent}: " if event.agent else ""
         match event:
             case e.BlockEnded(Thinking(words, redacted=hidden)):
-                told.append(f"{lane}thinks {words or hidden}")
+                result.append(f"{lane}thinks {words or hidden}")
             case e.BlockEnded(block):
-                told.append(f"{lane}says {getattr(block, 'text', '?')}")
+                result.append(f"{lane}says {getattr(block, 'text', '?')}")
             case e.ToolCalled(call):
-                told.append(f"{lane}calls {call}")
+                result.append(f"{lane}calls {call}")
             case e.ToolFinished(call, outcome=outcome):
-                told.append(f"{lane}{outcome} {call}")
+                result.append(f"{lane}{outcome} {call}")
             case e.TurnEnded(reason):
-                told.append(f"turn {reason}")
-    return told
+                result.append(f"turn {reason}")
+    return result
 
 
 def only(events: list[e.Event], *kinds: type[Any]) -> list[Any]:

@@ -47,12 +47,12 @@ def test_half_a_character_becomes_the_sign_for_one() -> None:
 def test_a_block_that_is_longer_than_a_line_is_one_block_of_one_step_for_the_host() -> None:
     driver, host = EngineDriver(partial=True), Host()
     turn, long = driver.prompt(), "x" * (2 * PIECE + 1)
-    host.say(Prompt("t", "go"))
+    host.send(Prompt("t", "go"))
     events = [TextDelta(long, turn=turn), BlockEnded(Text(long), turn=turn), ReplyEnded("end", turn=turn)]
     driver.send(
         TurnStarted(turn=turn), StepStarted(turn=turn), *events, StepEnded(turn=turn), TurnEnded("end", turn=turn)
     )
-    received = host.hear(*driver.codec.data_to_send().decode().splitlines())
+    received = host.receive(*driver.codec.data_to_send().decode().splitlines())
     assert "".join(event.text for event in only(received, TextDelta)) == long
     assert [event.block for event in only(received, BlockEnded)] == [Text(long)]
     assert len(only(received, StepStarted)) == 1

@@ -57,8 +57,8 @@ def lines(events: list[Event]) -> list[tuple[str, dict[str, Any]]]:
     for event in events:
         codec.send(event)
     frames = map(json.loads, codec.data_to_send().splitlines())
-    told = [(frame["uuid"], frame["message"]["content"][0]) for frame in frames if frame["type"] == "assistant"]
-    return [(uuid, block) for uuid, block in told if block != {"type": "text", "text": ""}]
+    result = [(frame["uuid"], frame["message"]["content"][0]) for frame in frames if frame["type"] == "assistant"]
+    return [(uuid, block) for uuid, block in result if block != {"type": "text", "text": ""}]
 
 
 def ends(messages: list[Message]) -> str:
@@ -74,9 +74,9 @@ def ends(messages: list[Message]) -> str:
 
 
 def test_every_line_of_the_model_can_be_gone_back_to(tmp_path: Path) -> None:
-    told = lines(conversation(tmp_path / "a"))
-    assert len({uuid for uuid, _ in told}) == len(told) == len(TOLD)
-    for number, (uuid, block) in enumerate(told):
+    result = lines(conversation(tmp_path / "a"))
+    assert len({uuid for uuid, _ in result}) == len(result) == len(TOLD)
+    for number, (uuid, block) in enumerate(result):
         shutil.rmtree(tmp_path / "b", ignore_errors=True)
         shutil.copytree(tmp_path / "a", tmp_path / "b")
         store = opened(tmp_path / "b")
@@ -92,8 +92,8 @@ def test_every_line_of_the_model_can_be_gone_back_to(tmp_path: Path) -> None:
 
 
 def test_what_is_said_then_follows_it_and_the_other_branch_can_be_gone_back_to(tmp_path: Path) -> None:
-    told = dict.fromkeys(uuid for uuid, _ in lines(conversation(tmp_path)))
-    first, last = list(told)[2], list(told)[-1]
+    result = dict.fromkeys(uuid for uuid, _ in lines(conversation(tmp_path)))
+    first, last = list(result)[2], list(result)[-1]
     before = opened(tmp_path)
     everything = Session(before).messages
     go_back(before, first)

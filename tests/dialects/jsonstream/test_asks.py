@@ -35,7 +35,7 @@ BEGUN = (
 ASK = Ask("a1", "choice", "q1", "AskUserQuestion", {"header": "Colour"}, "info", "Which?", options=OPTIONS, **T)
 
 
-def say(side: EngineSide, *events: Event) -> list[dict[str, Any]]:
+def send(side: EngineSide, *events: Event) -> list[dict[str, Any]]:
     for event in events:
         side.send(event)
     return [jsonl.parse(line) for line in side.data_to_send().splitlines()]
@@ -49,12 +49,12 @@ def marks(frames: list[dict[str, Any]]) -> list[tuple[str, str]]:
 def test_a_question_runs_once_it_has_been_answered(version: str) -> None:
     """Their engines ask first and run then, and so do the cards of their hosts."""
     side = EngineSide(env(), version=version)
-    assert marks(say(side, *BEGUN)) == []
-    [request] = say(side, ASK)
+    assert marks(send(side, *BEGUN)) == []
+    [request] = send(side, ASK)
     assert request["tool"]["description"] == "ask_user: Which?"
     assert request["tool"]["args"]["header"] == "Colour"
-    assert [frame["type"] for frame in say(side, Alive("q1", "AskUserQuestion", **T))] == ["thinking"]
-    frames = say(side, AskClosed("a1", "answered", **T), ToolFinished("q1", "AskUserQuestion", "blue", **T))
+    assert [frame["type"] for frame in send(side, Alive("q1", "AskUserQuestion", **T))] == ["thinking"]
+    frames = send(side, AskClosed("a1", "answered", **T), ToolFinished("q1", "AskUserQuestion", "blue", **T))
     assert marks(frames) == [("tool_running", "q1"), ("tool_result", "q1")]
 
 
@@ -62,27 +62,27 @@ def test_a_question_runs_once_it_has_been_answered(version: str) -> None:
 @pytest.mark.parametrize(("how", "told"), [("denied", "not now"), ("cancelled", "cancelled"), ("timeout", "timeout")])
 def test_a_question_that_was_not_answered_is_cancelled(version: str, how: Any, told: str) -> None:
     side = EngineSide(env(), version=version)
-    say(side, *BEGUN, ASK)
+    send(side, *BEGUN, ASK)
     reason = "not now" if how == "denied" else ""
     finished = ToolFinished("q1", "AskUserQuestion", "The person did not answer.", "error", **T)
-    [frame] = say(side, AskClosed("a1", how, reason, **T), finished)
+    [frame] = send(side, AskClosed("a1", how, reason, **T), finished)
     assert (frame["type"], frame["call_id"], frame["reason"]) == ("tool_cancelled", "q1", told)
 
 
 @BOTH
 def test_a_question_that_could_not_be_put_is_a_call_like_any_other(version: str) -> None:
     side = EngineSide(env(), version=version)
-    say(side, *BEGUN)
+    send(side, *BEGUN)
     finished = ToolFinished("q1", "AskUserQuestion", "Missing required parameter: question", "error", **T)
-    assert marks(say(side, finished)) == [("tool_running", "q1"), ("tool_result", "q1")]
+    assert marks(send(side, finished)) == [("tool_running", "q1"), ("tool_result", "q1")]
 
 
 @BOTH
 def test_each_of_several_questions_is_a_request_that_is_closed(version: str) -> None:
     side = EngineSide(env(), version=version)
     second = Ask("a2", "text", "q1", "AskUserQuestion", title="And why?", **T)
-    frames = say(side, *BEGUN, ASK, AskClosed("a1", "answered", **T), second, AskClosed("a2", "answered", **T))
-    frames += say(side, ToolFinished("q1", "AskUserQuestion", "blue\nbecause", **T))
+    frames = send(side, *BEGUN, ASK, AskClosed("a1", "answered", **T), second, AskClosed("a2", "answered", **T))
+    frames += send(side, ToolFinished("q1", "AskUserQuestion", "blue\nbecause", **T))
     assert marks(frames) == [
         ("tool_request", "q1"),
         ("tool_running", "q1"),
@@ -97,15 +97,15 @@ def test_a_host_hears_all_of_it_in_order(version: str) -> None:
     side, host, grammar = EngineSide(env(), version=version), HostSide(env(), version=version), Grammar()
     for event in (*BEGUN, ASK, AskClosed("a1", "answered", **T), ToolFinished("q1", "AskUserQuestion", "blue", **T)):
         side.send(event)
-    heard = host.receive(side.data_to_send())
-    for event in [*heard, *host.receive_eof()]:
+    received = host.receive(side.data_to_send())
+    for event in [*received, *host.receive_eof()]:
         grammar.check(event)
-    kinds = [type(event) for event in heard if isinstance(event, Ask | AskClosed | ToolStarted | ToolFinished)]
+    kinds = [type(event) for event in received if isinstance(event, Ask | AskClosed | ToolStarted | ToolFinished)]
     assert kinds == [Ask, AskClosed, ToolStarted, ToolFinished]
 
 
 def test_a_long_question_is_described_by_its_beginning_on_one_line() -> None:
-    [frame] = say(EngineSide(env()), Ask("a1", "text", title="x\n" * 100))
+    [frame] = send(EngineSide(env()), Ask("a1", "text", title="x\n" * 100))
     assert frame["tool"]["description"] == f"ask_user: {'x ' * 40}…"
 
 
@@ -118,7 +118,7 @@ def test_what_is_only_to_be_read_is_an_info_and_the_rest_of_a_display_is_counted
         Display("setTitle", {"title": "x"}),
         Display("notify", {"message": 7}),
     ]
-    assert [frame["message"] for frame in say(side, *shown)] == ["look", "$0.01"]
+    assert [frame["message"] for frame in send(side, *shown)] == ["look", "$0.01"]
     assert side.lost == {"Display": 2}
 
 

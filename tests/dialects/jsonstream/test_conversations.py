@@ -71,7 +71,7 @@ class Conversation(RuleBasedStateMachine):
         super().__init__()
         self.frames: list[dict[str, Any]] = []
         self.said = b""
-        self.told: list[Command] = []
+        self.commands: list[Command] = []
         self.refused: dict[str, str] = {}
         self.pings = 0
         self.requests: list[str] = []
@@ -94,9 +94,9 @@ class Conversation(RuleBasedStateMachine):
     async def open(self, provider: Scripted) -> None:
         tools = (Echo(), Show(), Run(), Edit(), Crash(), Hang(), AskUserQuestion())
         place = Path(self.folder.name)
-        self.talk = Talk(place, provider, *tools, host=self.hear, store=Log(), cancel_timeout=1.0)
+        self.talk = Talk(place, provider, *tools, host=self.deliver, store=Log(), cancel_timeout=1.0)
 
-    def hear(self, event: Event) -> Command | None:
+    def deliver(self, event: Event) -> Command | None:
         """What the engine says goes over the wire; what follows from that goes back."""
         if isinstance(event, Reply) and event.failure:
             self.refused[event.ref] = event.failure.code
@@ -117,7 +117,7 @@ class Conversation(RuleBasedStateMachine):
             self.frames += [{"type": SENT, "msg_id": turn}] if turn else []
             before = len(self.frames)
             commands = self.codec.receive(data)
-            self.told += commands
+            self.commands += commands
             self.flush()
             answered = self.frames[before:]
             self.talk.send(*commands)
@@ -175,8 +175,8 @@ class Conversation(RuleBasedStateMachine):
 
     def call(self, which: int) -> str:
         """The newest ones most of the time; some that were answered before; some that never were."""
-        asked = self.asked[::-1]
-        return asked[which % len(asked)] if asked and which < 25 else "never asked"
+        requested = self.asked[::-1]
+        return requested[which % len(requested)] if requested and which < 25 else "never asked"
 
     @precondition(lambda self: not self.closed)
     @rule(pause=PAUSES, mode=st.sampled_from(["default", "auto_edit", "yolo", "force"]))
@@ -216,7 +216,7 @@ class Conversation(RuleBasedStateMachine):
         middle = len(line) // 2
         assert self.receive(line[:middle], 0) == []
         assert [frame["type"] for frame in self.receive(line[middle:] + b"\r\n", 0)] == ["error"]
-        assert isinstance(self.told[-1], MalformedCommand | UnknownCommand)
+        assert isinstance(self.commands[-1], MalformedCommand | UnknownCommand)
         assert self.receive(b"\n", pause) == []
 
     @precondition(lambda self: not self.closed and self.messages > 2)
@@ -285,7 +285,7 @@ class Conversation(RuleBasedStateMachine):
             await self.talk.end()
 
     def each_message_has_one_end(self) -> None:
-        sent = [command for command in self.told if isinstance(command, Prompt)]
+        sent = [command for command in self.commands if isinstance(command, Prompt)]
         ending = [prompt.turn for prompt in sent if self.refused.get(prompt.ref) != "duplicate_turn"]
         ends = Counter(frame["msg_id"] for frame in self.frames if frame["type"] == "stream_end")
         asked_for = Counter({turn: count for turn, count in ends.items() if not turn.startswith("agent-")})

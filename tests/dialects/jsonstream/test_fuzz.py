@@ -53,8 +53,8 @@ thorough = settings(max_examples=up_to(60), deadline=None, suppress_health_check
 @thorough
 def test_an_engine_survives_any_content(version: str, talk: bytes) -> None:
     engine = DIALECT.engine_side(env(), version=version)
-    told = engine.receive(talk) + engine.receive_eof()
-    refused = [command for command in told if isinstance(command, MalformedCommand)]
+    result = engine.receive(talk) + engine.receive_eof()
+    refused = [command for command in result if isinstance(command, MalformedCommand)]
     assert len(engine.data_to_send().splitlines()) >= len(refused)
     engine.note_sent(talk)
 

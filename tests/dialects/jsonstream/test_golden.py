@@ -82,12 +82,12 @@ def test_the_engine_says_what_the_seed_shows() -> None:
 def test_the_host_says_what_the_seed_shows() -> None:
     """And the text a second time, as aionrs calls it today."""
     pair = Pair(DIALECT, "0.1.0")
-    pair.say(Ready(session="a1b2c3"))
+    pair.send(Ready(session="a1b2c3"))
     for command in SEED_COMMANDS:
         if command == SEED_COMMANDS[3]:
-            pair.say(TurnStarted(turn="abc-123"))
-            pair.say(Ask("tool-call-001", call="tool-call-001", name="Write", category="edit", **IN))
-            pair.say(Ask("tool-call-002", call="tool-call-002", name="Write", category="edit", **IN))
+            pair.send(TurnStarted(turn="abc-123"))
+            pair.send(Ask("tool-call-001", call="tool-call-001", name="Write", category="edit", **IN))
+            pair.send(Ask("tool-call-002", call="tool-call-002", name="Write", category="edit", **IN))
         pair.ask(command)
     text = b'"Read the file src/main.rs and explain the code"'
     both = pair.to_engine.replace(b'"input":%s,"content":%s' % (text, text), b'"input":%s' % text)
@@ -97,7 +97,7 @@ def test_the_host_says_what_the_seed_shows() -> None:
 
 def test_the_host_says_every_command_of_0_2_0() -> None:
     pair = Pair(DIALECT, "0.2.0")
-    pair.say(Ready(session="s", abilities=Abilities(extras={"hitl_suspend": True})))
+    pair.send(Ready(session="s", abilities=Abilities(extras={"hitl_suspend": True})))
     for command in (
         AddServer(Server("team-tools", "stdio", "node", ("bridge.js",), {"TOKEN": "abc"})),
         AddContext("Be brief."),
@@ -106,12 +106,12 @@ def test_the_host_says_every_command_of_0_2_0() -> None:
         Prompt("m1", "Go", (File("/a.png"),)),
     ):
         pair.ask(command)
-    pair.say(TurnStarted(turn="m1"))
+    pair.send(TurnStarted(turn="m1"))
     for call in ("t1", "t2", "t3"):
-        pair.say(Ask(call, call=call, name="Edit", category="edit", turn="m1"))
-    pair.say(ToolStarted("s", "Script", turn="m1"))
+        pair.send(Ask(call, call=call, name="Edit", category="edit", turn="m1"))
+    pair.send(ToolStarted("s", "Script", turn="m1"))
     for token in ("apr-1", "apr-2"):
-        pair.say(Ask(token, call="s", name="Bash", turn="m1"))
+        pair.send(Ask(token, call="s", name="Bash", turn="m1"))
     for answer in (
         Answer("t1", "allow"),
         Answer("t2", "allow", always=Rule("path", "/p")),
@@ -122,7 +122,7 @@ def test_the_host_says_every_command_of_0_2_0() -> None:
     ):
         pair.ask(answer)
     assert pair.to_engine == (GOLDEN / "commands-0.2.0.jsonl").read_bytes()
-    assert not [command for command in pair.told if isinstance(command, MalformedCommand | UnknownCommand)]
+    assert not [command for command in pair.commands if isinstance(command, MalformedCommand | UnknownCommand)]
 
 
 @pytest.mark.parametrize("name", CONVERSATIONS)

@@ -146,7 +146,7 @@ def host(*commands: Command, version: str = "0.2.0") -> tuple[HostSide, list[Eve
 )
 def test_what_the_host_says_is_what_the_engine_reads(command: Command) -> None:
     pair = Pair(DIALECT, "0.2.0")
-    pair.say(Ready(session="s"))
+    pair.send(Ready(session="s"))
     [received] = pair.ask(command)
     assert {name: getattr(received, name) for name in received.__struct_fields__ if name != "ref"} == {
         name: getattr(command, name) for name in command.__struct_fields__ if name != "ref"

@@ -37,10 +37,10 @@ def talk(
 ) -> list[list[Frame]]:
     """What is said to each step, to its end."""
     said: list[bytes] = []
-    heard: list[list[Frame]] = []
+    received: list[list[Frame]] = []
 
     def take() -> None:
-        heard.append([json.loads(line) for line in b"".join(said).splitlines()])
+        received.append([json.loads(line) for line in b"".join(said).splitlines()])
         said.clear()
 
     async def run() -> None:
@@ -55,7 +55,7 @@ def talk(
                 take()
 
     asyncio.run(run())
-    return heard
+    return received
 
 
 def message(text: str = "go", msg_id: str = "m1") -> Frame:
@@ -66,13 +66,13 @@ def kinds(frames: list[Frame]) -> list[str]:
     return [frame["type"] for frame in frames]
 
 
-def found(frames: list[Frame], kind: str, of: Callable[[Frame], Any]) -> list[Any]:
+def matching(frames: list[Frame], kind: str, of: Callable[[Frame], Any]) -> list[Any]:
     return [of(frame) for frame in frames if frame["type"] == kind]
 
 
 def able(frame: Frame) -> tuple[bool, list[str], bool, str]:
-    told = frame["capabilities"]
-    return told["thinking"], told["effort_levels"], "cost_attribution" in told, told.get("current_model", "")
+    result = frame["capabilities"]
+    return result["thinking"], result["effort_levels"], "cost_attribution" in result, result.get("current_model", "")
 
 
 def test_after_a_model_change_the_whole_object_is_about_the_new_model(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_after_a_model_change_the_whole_object_is_about_the_new_model(tmp_path: 
     )
     assert able(first[-1]) == (False, ["low", "high"], False, "levels")
     assert able(second[-1]) == (True, [], True, "thinks")
-    assert found(third, "config_changed", able) == [(True, [], True, "thinks too")]
+    assert matching(third, "config_changed", able) == [(True, [], True, "thinks too")]
     assert first[-1]["capabilities"]["streaming_tools"] is True
 
 
@@ -106,9 +106,9 @@ def test_a_session_that_was_out_of_budget_goes_on_once_it_has_more(tmp_path: Pat
     more = {"type": "continue_with_budget", "request_id": "r1", "additional_tokens": 100}
     budget = {"max_tokens_in": 40, "max_tokens_out": 40}
     steps = [[message(msg_id="m1")], [message(msg_id="m2")], [more, message(msg_id="m3")]]
-    heard = talk(tmp_path, Scripted.from_text(FINE), *steps, budget=budget)
-    assert [frames[-1]["finish_reason"] for frames in heard] == ["stop", "max_turns", "stop"]
-    assert found(heard[2], "budget_grant_result", lambda frame: frame["outcome"]) == ["granted"]
+    received = talk(tmp_path, Scripted.from_text(FINE), *steps, budget=budget)
+    assert [frames[-1]["finish_reason"] for frames in received] == ["stop", "max_turns", "stop"]
+    assert matching(received[2], "budget_grant_result", lambda frame: frame["outcome"]) == ["granted"]
 
 
 def test_a_granted_path_is_not_asked_about_until_it_is_revoked(tmp_path: Path) -> None:
@@ -139,10 +139,10 @@ def test_a_granted_path_is_not_asked_about_until_it_is_revoked(tmp_path: Path) -
                 await engine.settled()
         return kinds([json.loads(line) for line in b"".join(said).splitlines()])
 
-    told = asyncio.run(first())
-    assert told.count("tool_result") == 1
-    assert told.count("tool_cancelled") == 1
-    assert "error" not in told
+    result = asyncio.run(first())
+    assert result.count("tool_result") == 1
+    assert result.count("tool_cancelled") == 1
+    assert "error" not in result
 
 
 def test_what_an_extension_tells_of_its_own_is_a_plugin_event_where_that_is_on(tmp_path: Path) -> None:
@@ -153,12 +153,12 @@ def test_what_an_extension_tells_of_its_own_is_a_plugin_event_where_that_is_on(t
         "    def tell(text):\n"
         "        polylect.event('forecast', {'rain': 3})\n"
     )
-    for flags, told in ((FLAGS | {"plugins": True}, 1), (FLAGS, 0)):
+    for flags, result in ((FLAGS | {"plugins": True}, 1), (FLAGS, 0)):
         model = Scripted.from_text(FINE)
         [frames] = talk(tmp_path, model, [message()], flags=flags, extensions=[str(path)])
         events = [frame for frame in frames if frame["type"] == "plugin_event"]
         expected = {"plugin_name": "weather", "event_type": "forecast", "payload": {"rain": 3}}
-        assert events == [{"type": "plugin_event", **expected}] * told
+        assert events == [{"type": "plugin_event", **expected}] * result
 
 
 def test_a_command_of_the_engines_own_is_an_info_and_an_end_without_usage(tmp_path: Path) -> None:
@@ -174,10 +174,10 @@ def test_a_command_of_the_engines_own_is_an_info_and_an_end_without_usage(tmp_pa
 def test_an_id_may_be_used_again_once_its_turn_has_ended(tmp_path: Path) -> None:
     """The originals look at no id twice, and a host that calls every message `m1` is served as well."""
     twice = [message(), message()]
-    heard = talk(tmp_path, Scripted.from_text(FINE), [message()], [message()], twice, version="0.1.0")
-    assert kinds(heard[0]) == kinds(heard[1]) == ["stream_start", "text_delta", "stream_end"]
-    assert kinds(heard[2]).count("stream_end") == 1  # the second came while the first had not ended
-    assert found(heard[2], "error", lambda frame: frame["msg_id"]) == [None]
+    received = talk(tmp_path, Scripted.from_text(FINE), [message()], [message()], twice, version="0.1.0")
+    assert kinds(received[0]) == kinds(received[1]) == ["stream_start", "text_delta", "stream_end"]
+    assert kinds(received[2]).count("stream_end") == 1  # the second came while the first had not ended
+    assert matching(received[2], "error", lambda frame: frame["msg_id"]) == [None]
 
 
 def test_an_id_that_is_used_again_and_stopped_while_it_waits_has_a_beginning_too(tmp_path: Path) -> None:

@@ -158,8 +158,8 @@ def test_ping_is_answered_by_the_codec() -> None:
 def test_a_line_that_is_no_command_is_answered_and_what_follows_is_read(line: bytes, answer: str) -> None:
     side = engine()
     lines(side)
-    told = side.receive(line + b'\n{"type":"query","what":"state"}\n')
-    assert [type(command) for command in told] == [MalformedCommand, Query]
+    result = side.receive(line + b'\n{"type":"query","what":"state"}\n')
+    assert [type(command) for command in result] == [MalformedCommand, Query]
     (failed,) = lines(side)
     assert failed["type"] == "failed"
     assert failed["failure"]["message"].startswith(answer)

@@ -23,27 +23,27 @@ class EngineTalk:
         self.now = 1000
         env = Env(now=lambda: self.now, new_id=lambda: f"new-{next(numbers)}")
         self.side = EngineSide(env, version=version, **options)
-        self.told: list[Command] = []
+        self.commands: list[Command] = []
         """What the last lines meant."""
 
-    def hear(self, *frames: Frame | bytes) -> list[Frame]:
+    def receive(self, *frames: Frame | bytes) -> list[Frame]:
         """The host says this: the frames that the codec answers by itself."""
         lines = [frame if isinstance(frame, bytes) else jsonl.dump(frame).rstrip() for frame in frames]
-        self.told = self.side.receive(b"".join(line + b"\n" for line in lines))
+        self.commands = self.side.receive(b"".join(line + b"\n" for line in lines))
         return self.frames()
 
-    def say(self, *events: Event) -> list[Frame]:
+    def send(self, *events: Event) -> list[Frame]:
         """The engine says this: the frames that came of it."""
-        self.told = [command for event in events for command in self.side.send(event)]
+        self.commands = [command for event in events for command in self.side.send(event)]
         return self.frames()
 
     def ask(self, frame: Frame, data: Any = None, failure: Failure | None = None) -> list[Frame]:
         """One command and the engine's reply to it."""
-        answered = self.hear(frame)
-        told = self.told
-        for command in told:
-            answered += self.say(Reply(command.ref, data, failure))
-        self.told = told
+        answered = self.receive(frame)
+        result = self.commands
+        for command in result:
+            answered += self.send(Reply(command.ref, data, failure))
+        self.commands = result
         return answered
 
     def frames(self) -> list[Frame]:

@@ -68,14 +68,14 @@ class Talk:
         self.side.start()
         if ready:
             if version != "pi":  # which is ready when it answers
-                self.hear(READY)
+                self.receive(READY)
             self.state(IDLE)
 
-    def hear(self, *frames: Frame, only: type[Any] | tuple[type[Any], ...] = object) -> list[Event]:
-        heard = self.side.receive(b"".join(map(jsonl.dump, frames)))
-        return [event for event in heard if isinstance(event, only)]
+    def receive(self, *frames: Frame, only: type[Any] | tuple[type[Any], ...] = object) -> list[Event]:
+        received = self.side.receive(b"".join(map(jsonl.dump, frames)))
+        return [event for event in received if isinstance(event, only)]
 
-    def say(self, command: Command) -> list[Event]:
+    def send(self, command: Command) -> list[Event]:
         return self.side.send(command)
 
     @property
@@ -84,5 +84,5 @@ class Talk:
 
     def state(self, data: Frame, *, only: type[Any] | tuple[type[Any], ...] = object) -> list[Event]:
         """The answer to the one question about the state that is under way."""
-        [asked] = [frame["id"] for frame in self.sent if frame["type"] == "get_state"]
-        return self.hear(answer(asked, "get_state", data), only=only)
+        [requested] = [frame["id"] for frame in self.sent if frame["type"] == "get_state"]
+        return self.receive(answer(requested, "get_state", data), only=only)

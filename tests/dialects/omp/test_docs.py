@@ -39,9 +39,9 @@ TURN: list[Event] = [
 
 def test_the_example_conversation_is_said_as_it_stands_there() -> None:
     engine = EngineSide(env(), slim=True)
-    asked = [line[2:] for line in DOCS.splitlines() if line.startswith("→ ")]
+    requested = [line[2:] for line in DOCS.splitlines() if line.startswith("→ ")]
     engine.send(Ready())
-    (prompt,) = engine.receive("".join(f"{line}\n" for line in asked).encode())
+    (prompt,) = engine.receive("".join(f"{line}\n" for line in requested).encode())
     for event in (Reply(prompt.ref), *TURN):
         engine.send(event)
     said = engine.data_to_send().decode().splitlines()

@@ -177,8 +177,8 @@ ANSWERS: list[tuple[Frame, Any, Any]] = [
 @pytest.mark.parametrize(("frame", "command"), MEANING, ids=[frame["type"] for frame, _ in MEANING])
 def test_a_command_means_this(frame: Frame, command: Command) -> None:
     talk = EngineTalk()
-    assert talk.hear(frame) == []
-    assert talk.told == [command]
+    assert talk.receive(frame) == []
+    assert talk.commands == [command]
 
 
 def test_every_command_of_the_wire_is_known() -> None:
@@ -207,8 +207,8 @@ def test_pi_is_told_where_a_command_comes_from() -> None:
 
 def test_the_state_has_the_keys_of_the_seed_in_its_order() -> None:
     state = State("s", "m", thinking="low", name="n", card=CARD, file="/s.jsonl", messages=3, queued=1, busy=True)
-    found = EngineTalk().ask({"type": "get_state"}, state)[0]["data"]
-    assert list(found.items()) == [
+    actual = EngineTalk().ask({"type": "get_state"}, state)[0]["data"]
+    assert list(actual.items()) == [
         ("model", MODEL), ("thinkingLevel", "low"), ("isStreaming", True), ("isCompacting", False),
         ("steeringMode", "one-at-a-time"), ("followUpMode", "one-at-a-time"), ("interruptMode", "immediate"),
         ("sessionFile", "/s.jsonl"), ("sessionId", "s"), ("sessionName", "n"), ("autoCompactionEnabled", True),
@@ -226,8 +226,8 @@ def test_what_a_state_does_not_have_is_left_out_and_pi_counts_by_another_name() 
 
 def test_18_tells_whether_all_is_settled_and_what_fills_the_window() -> None:
     state = State("s", card=CARD, settled=True, context=250, plan=(PlanItem("Look", "completed"),))
-    found = EngineTalk("18").ask({"type": "get_state"}, state)[0]["data"]
-    assert {key: found[key] for key in list(found)[-7:]} == {
+    actual = EngineTalk("18").ask({"type": "get_state"}, state)[0]["data"]
+    assert {key: actual[key] for key in list(actual)[-7:]} == {
         "fastModeEnabled": False, "fastModeActive": False, "tokensPerSecond": None, "hasPendingAsyncWork": False,
         "isSettled": True, "todoPhases": [{"name": "Plan", "tasks": [{"content": "Look", "status": "completed"}]}],
         "contextUsage": {"tokens": 250, "contextWindow": 1000, "percent": 25.0},
@@ -246,16 +246,16 @@ def test_stats_are_counted_and_summed() -> None:
 
 
 def test_messages_have_their_roles_and_times() -> None:
-    found = EngineTalk(api="openai_chat").ask({"type": "get_messages"}, ITEMS)[0]["data"]["messages"]
-    assert [(message["role"], message["timestamp"]) for message in found] == [
+    actual = EngineTalk(api="openai_chat").ask({"type": "get_messages"}, ITEMS)[0]["data"]["messages"]
+    assert [(message["role"], message["timestamp"]) for message in actual] == [
         ("user", 5), ("assistant", 6), ("toolResult", 7), ("toolResult", 7), ("bashExecution", 8),
         ("compactionSummary", 9),
     ]  # fmt: skip
-    assert found[0]["content"] == [{"type": "text", "text": "hi"}, GIF]
-    assert (found[1]["api"], found[1]["provider"], found[1]["stopReason"]) == ("openai-completions", "p", "toolUse")
-    assert [result["isError"] for result in found[2:4]] == [False, True]
-    assert found[4]["exitCode"] == 1
-    assert found[5] == {"role": "compactionSummary", "summary": "so far", "tokensBefore": 99, "timestamp": 9}
+    assert actual[0]["content"] == [{"type": "text", "text": "hi"}, GIF]
+    assert (actual[1]["api"], actual[1]["provider"], actual[1]["stopReason"]) == ("openai-completions", "p", "toolUse")
+    assert [result["isError"] for result in actual[2:4]] == [False, True]
+    assert actual[4]["exitCode"] == 1
+    assert actual[5] == {"role": "compactionSummary", "summary": "so far", "tokensBefore": 99, "timestamp": 9}
 
 
 def test_messages_come_page_by_page_and_a_stale_cursor_is_refused() -> None:
@@ -284,12 +284,12 @@ def test_a_page_fits_into_a_line_unless_one_message_does_not() -> None:
 
 def test_entries_are_a_chain_and_can_be_asked_for_since_one() -> None:
     talk = EngineTalk("18")
-    found = talk.ask({"type": "get_entries"}, ITEMS)[0]["data"]
-    assert [(entry["id"], entry["parentId"]) for entry in found["entries"]][:3] == [
+    actual = talk.ask({"type": "get_entries"}, ITEMS)[0]["data"]
+    assert [(entry["id"], entry["parentId"]) for entry in actual["entries"]][:3] == [
         ("e1", None), ("e2", "e1"), ("e3", "e2"),
     ]  # fmt: skip
-    assert found["entries"][0]["timestamp"] == "1970-01-01T00:00:00.005Z"
-    assert found["leafId"] == "e5"
+    assert actual["entries"][0]["timestamp"] == "1970-01-01T00:00:00.005Z"
+    assert actual["leafId"] == "e5"
     since = talk.ask({"type": "get_entries", "since": "e4"}, ITEMS)[0]["data"]
     assert [entry["id"] for entry in since["entries"]] == ["e5"]
     assert talk.ask({"type": "get_entries", "since": "no"}, ITEMS)[0]["success"] is False
@@ -298,15 +298,15 @@ def test_entries_are_a_chain_and_can_be_asked_for_since_one() -> None:
 def test_the_tree_is_the_chain_nested_however_long_it_is() -> None:
     items = [Item(f"e{number}", 5, Message("user", (Text("hi"),))) for number in range(3000)]
     talk = EngineTalk("18")
-    talk.hear({"id": "t", "type": "get_tree"})
-    talk.side.send(Reply(talk.told[0].ref, items[:2]))
+    talk.receive({"id": "t", "type": "get_tree"})
+    talk.side.send(Reply(talk.commands[0].ref, items[:2]))
     (answer,) = talk.frames()
     [root] = answer["data"]["tree"]
     [child] = root["children"]
     assert (root["entry"]["id"], child["entry"]["parentId"], child["children"]) == ("e0", "e0", [])
     assert answer["data"]["leafId"] == "e1"
-    talk.hear({"id": "t", "type": "get_tree"})
-    talk.side.send(Reply(talk.told[0].ref, items))
+    talk.receive({"id": "t", "type": "get_tree"})
+    talk.side.send(Reply(talk.commands[0].ref, items))
     line = talk.side.data_to_send()
     assert (line.count(b'"entry":'), line.count(b"["), line.count(b"]")) == (3000, 6001, 6001)
     assert line.endswith(b',"leafId":"e2999"}}\n')
@@ -332,10 +332,10 @@ def test_a_model_that_thinks_for_a_number_of_tokens_has_levels_too() -> None:
 
 def test_set_model_is_answered_with_the_model_itself() -> None:
     talk = EngineTalk()
-    talk.hear({"id": "m", "type": "set_model", "provider": "p", "modelId": "m"})
-    assert talk.say(Reply(talk.told[0].ref)) == []
-    assert talk.told == [Query("models", ref="new-2")]
-    assert talk.say(Reply("new-2", (CARD,)))[0]["data"] == MODEL
+    talk.receive({"id": "m", "type": "set_model", "provider": "p", "modelId": "m"})
+    assert talk.send(Reply(talk.commands[0].ref)) == []
+    assert talk.commands == [Query("models", ref="new-2")]
+    assert talk.send(Reply("new-2", (CARD,)))[0]["data"] == MODEL
 
 
 def test_a_model_that_does_not_exist_is_refused_under_its_id() -> None:
@@ -356,8 +356,8 @@ def test_a_prompt_is_called_by_its_id_if_that_can_be_a_turn_and_is_free() -> Non
     talk = EngineTalk()
     turns = []
     for id in ("p1", "p1", 7, ""):
-        talk.hear({"id": id, "type": "prompt", "message": "hi"})
-        turns.append(talk.told[0].turn)  # type: ignore[union-attr]
+        talk.receive({"id": id, "type": "prompt", "message": "hi"})
+        turns.append(talk.commands[0].turn)  # type: ignore[union-attr]
     assert turns == ["p1", "new-3", "new-5", "new-7"]
 
 
@@ -365,12 +365,12 @@ def test_a_prompt_is_called_by_its_id_if_that_can_be_a_turn_and_is_free() -> Non
 def test_streaming_behavior_counts_only_while_a_turn_runs(how: str, when: Any) -> None:
     talk = EngineTalk()
     frame = {"id": "p2", "type": "prompt", "message": "more", "streamingBehavior": how}
-    talk.hear(frame)
-    assert isinstance(talk.told[0], Prompt)
+    talk.receive(frame)
+    assert isinstance(talk.commands[0], Prompt)
     talk = EngineTalk()
-    talk.say(TurnStarted(turn="p1"))
+    talk.send(TurnStarted(turn="p1"))
     assert kinds(talk.ask(frame)) == ["response prompt"]
-    assert talk.told == [Steer("more", (), when, "keep", ref="new-1")]
+    assert talk.commands == [Steer("more", (), when, "keep", ref="new-1")]
 
 
 @pytest.mark.parametrize("version", ["13", "18"])
@@ -393,11 +393,11 @@ def test_pi_answers_a_prompt_once() -> None:
 def test_bash_is_answered_when_it_has_ended_and_others_do_not_wait_for_it() -> None:
     """L4."""
     talk = EngineTalk()
-    talk.hear({"id": "b", "type": "bash", "command": "sleep 9"})
-    (bash,) = talk.told
-    talk.hear({"id": "a", "type": "abort_bash"})
-    (abort,) = talk.told
-    assert kinds(talk.say(Reply(abort.ref), Reply(bash.ref, ShellResult("sleep 9", cancelled=True)))) == [
+    talk.receive({"id": "b", "type": "bash", "command": "sleep 9"})
+    (bash,) = talk.commands
+    talk.receive({"id": "a", "type": "abort_bash"})
+    (abort,) = talk.commands
+    assert kinds(talk.send(Reply(abort.ref), Reply(bash.ref, ShellResult("sleep 9", cancelled=True)))) == [
         "response abort_bash", "response bash",
     ]  # fmt: skip
 
@@ -407,16 +407,16 @@ def test_bash_is_answered_when_it_has_ended_and_others_do_not_wait_for_it() -> N
 
 def test_protocol_2_cuts_long_frames_into_chunks_that_our_host_joins() -> None:
     talk = EngineTalk("18")
-    refused = talk.hear({"id": "n", "type": "negotiate_protocol", "protocolVersion": 3})[0]
+    refused = talk.receive({"id": "n", "type": "negotiate_protocol", "protocolVersion": 3})[0]
     assert refused["error"] == "Unsupported RPC protocol version: 3"
     long = tuple(Item("e", 5, Message("user", (Text(letter * 600_000),))) for letter in "abc")
     ask: Frame = {"id": "m", "type": "get_messages"}
     assert "left out" in str(talk.ask(ask, long)), "protocol 1 knows no longer line"
     for version in (1, 2):
-        answer = talk.hear({"id": "n", "type": "negotiate_protocol", "protocolVersion": version})
+        answer = talk.receive({"id": "n", "type": "negotiate_protocol", "protocolVersion": version})
         assert answer[0]["data"] == {"protocolVersion": version}
-    talk.hear(ask)
-    talk.side.send(Reply(talk.told[0].ref, long))
+    talk.receive(ask)
+    talk.side.send(Reply(talk.commands[0].ref, long))
     lines = talk.side.data_to_send().splitlines(keepends=True)
     parts = [msgspec.json.decode(line) for line in lines]
     size = parts[0]["byteLength"]
@@ -436,22 +436,22 @@ def test_protocol_2_cuts_long_frames_into_chunks_that_our_host_joins() -> None:
 
 def test_an_event_filter_lets_only_these_through_and_null_lets_all_through() -> None:
     talk = EngineTalk("18")
-    assert talk.hear({"type": "set_event_filter", "events": ["agent_end"]})[0]["data"] == {"events": ["agent_end"]}
-    ended = talk.say(TurnStarted(turn="t"), TurnEnded("end", turn="t"), Settled())
+    assert talk.receive({"type": "set_event_filter", "events": ["agent_end"]})[0]["data"] == {"events": ["agent_end"]}
+    ended = talk.send(TurnStarted(turn="t"), TurnEnded("end", turn="t"), Settled())
     assert kinds(ended) == ["agent_end", "prompt_result", "session_settled"], "somebody may wait for the last two"
-    shown = talk.say(Display("notify", {"message": "hi"}), Notice("hm"))
+    shown = talk.send(Display("notify", {"message": "hi"}), Notice("hm"))
     assert kinds(shown) == ["extension_ui_request"]
-    assert kinds(talk.hear({"type": "get_state"}) + talk.say(Reply(talk.told[0].ref))) == ["response get_state"]
-    talk.hear({"type": "set_event_filter", "events": None})
-    assert kinds(talk.say(TurnStarted(turn="u"))) == ["agent_start"]
+    assert kinds(talk.receive({"type": "get_state"}) + talk.send(Reply(talk.commands[0].ref))) == ["response get_state"]
+    talk.receive({"type": "set_event_filter", "events": None})
+    assert kinds(talk.send(TurnStarted(turn="u"))) == ["agent_start"]
 
 
 def test_updates_can_do_without_the_message_so_far() -> None:
     talk = EngineTalk("18")
-    (answer,) = talk.hear({"type": "set_event_filter", "events": None, "messageUpdates": "delta"})
+    (answer,) = talk.receive({"type": "set_event_filter", "events": None, "messageUpdates": "delta"})
     assert answer["data"] == {"events": None, "messageUpdates": "delta"}
     call = ToolCall("c", "Read", {"a": 1})
-    frames = talk.say(
+    frames = talk.send(
         TurnStarted(turn="t"), StepStarted(turn="t"), TextDelta("Hi", turn="t"), BlockEnded(call, turn="t")
     )
     updates = [frame for frame in frames if frame["type"] == "message_update"]
@@ -464,7 +464,7 @@ def test_updates_can_do_without_the_message_so_far() -> None:
 
 
 def test_a_level_that_does_not_exist_is_refused() -> None:
-    assert EngineTalk().hear({"type": "set_subagent_subscription", "level": "loud"})[0]["success"] is False
+    assert EngineTalk().receive({"type": "set_subagent_subscription", "level": "loud"})[0]["success"] is False
 
 
 def test_a_sub_agent_that_is_not_there_is_not_cancelled() -> None:
@@ -488,40 +488,40 @@ def test_the_messages_of_a_sub_agent_are_read_on_from_a_byte() -> None:
 def test_a_conversation_is_handed_off_to_a_new_session_that_begins_with_its_summary() -> None:
     talk = EngineTalk("18")
     assert talk.ask({"id": "h", "type": "handoff"}) == []
-    assert talk.say(CompactionStarted("manual"), CompactionEnded(True, "So far.", 9)) == []
-    assert talk.told == [OpenSession("new", ref="new-2")]
-    assert talk.say(Reply("new-2", OPENED)) == []
-    [told] = talk.told
-    assert isinstance(told, AddContext)
-    assert told.text.endswith("\n\nSo far.")
+    assert talk.send(CompactionStarted("manual"), CompactionEnded(True, "So far.", 9)) == []
+    assert talk.commands == [OpenSession("new", ref="new-2")]
+    assert talk.send(Reply("new-2", OPENED)) == []
+    [result] = talk.commands
+    assert isinstance(result, AddContext)
+    assert result.text.endswith("\n\nSo far.")
     answer = {"type": "response", "id": "h", "command": "handoff", "success": True, "data": None}
-    assert talk.say(Reply(told.ref)) == [answer]
+    assert talk.send(Reply(result.ref)) == [answer]
     for failure, error in (("busy", "Cannot hand off while a response is in progress"), ("nothing", "too short")):
         (answer,) = talk.ask({"id": "h", "type": "handoff"}, failure=Failure(failure, "too short", "host"))
         assert answer["error"] == error
 
 
 def test_there_is_no_fast_mode() -> None:
-    on, off = EngineTalk("18").hear(*({"type": "set_fast_mode", "enabled": wanted} for wanted in (True, False)))
+    on, off = EngineTalk("18").receive(*({"type": "set_fast_mode", "enabled": expected} for expected in (True, False)))
     assert on["error"] == "Fast mode is unavailable for the current model."
     assert off["data"] == {"enabled": False, "active": False}
 
 
 def test_a_turn_is_stopped_and_what_waits_comes_back() -> None:
     talk = EngineTalk("18")
-    talk.say(TurnStarted(turn="t"))
-    talk.hear({"id": "a", "type": "abort_and_restore_queue"})
-    assert talk.told == [Cancel("steers", ref="new-1"), Cancel("turn", queued="keep")]
-    assert talk.say(Reply("new-1", Queue(soon=("x",)))) == []
-    *_, answer = talk.say(TurnEnded("cancelled", turn="t"))
+    talk.send(TurnStarted(turn="t"))
+    talk.receive({"id": "a", "type": "abort_and_restore_queue"})
+    assert talk.commands == [Cancel("steers", ref="new-1"), Cancel("turn", queued="keep")]
+    assert talk.send(Reply("new-1", Queue(soon=("x",)))) == []
+    *_, answer = talk.send(TurnEnded("cancelled", turn="t"))
     assert (answer["id"], answer["data"]) == ("a", {"steering": ["x"], "followUp": []})
 
 
 @pytest.mark.parametrize(("version", "updates"), [("13", []), ("18", []), ("pi", ["bash_execution_update"])])
 def test_hosts_of_pi_hear_what_a_command_prints(version: str, updates: list[str]) -> None:
     talk = EngineTalk(version)
-    talk.hear({"id": "b", "type": "bash", "command": "ls"})
-    frames = talk.say(
+    talk.receive({"id": "b", "type": "bash", "command": "ls"})
+    frames = talk.send(
         ShellOutput("new-1", "a\n"), Reply("new-1", ShellResult("ls", "a\n", 0)), ShellOutput("new-1", "b")
     )
     assert kinds(frames) == [*updates, "response bash"]
@@ -534,23 +534,23 @@ def test_hosts_of_pi_hear_what_a_command_prints(version: str, updates: list[str]
 def test_a_tool_of_the_hosts_is_called_updated_and_answered() -> None:
     talk = EngineTalk("18")
     call = HostCall("h1", "tool", {"name": "look", "args": {"a": 1}, "call": "c1"})
-    assert talk.say(call) == [
+    assert talk.send(call) == [
         {"type": "host_tool_call", "id": "h1", "toolCallId": "c1", "toolName": "look", "arguments": {"a": 1}}
     ]
     content = [{"type": "text", "text": "x"}]
-    talk.hear({"type": "host_tool_update", "id": "h1", "partialResult": {"content": content}})
-    assert talk.told == [HostReply("h1", {"content": content}, partial=True)]
+    talk.receive({"type": "host_tool_update", "id": "h1", "partialResult": {"content": content}})
+    assert talk.commands == [HostReply("h1", {"content": content}, partial=True)]
     answer = {"type": "host_tool_result", "id": "h1", "result": {"content": content}, "isError": True}
-    talk.hear(answer)
-    assert talk.told == [HostReply("h1", {"content": content, "isError": True})]
-    assert talk.hear(answer) == []
-    assert talk.told == []
+    talk.receive(answer)
+    assert talk.commands == [HostReply("h1", {"content": content, "isError": True})]
+    assert talk.receive(answer) == []
+    assert talk.commands == []
 
 
 def test_work_that_is_no_longer_wanted_is_taken_back() -> None:
     talk = EngineTalk("18")
-    talk.say(HostCall("h1", "tool", {"name": "look"}), HostCall("h2", "uri", {"url": "x:1"}))
-    frames = talk.say(HostCallEnded("h1"), HostCallEnded("h2"), HostCallEnded("h3"))
+    talk.send(HostCall("h1", "tool", {"name": "look"}), HostCall("h2", "uri", {"url": "x:1"}))
+    frames = talk.send(HostCallEnded("h1"), HostCallEnded("h2"), HostCallEnded("h3"))
     assert [(frame["type"], frame["targetId"]) for frame in frames] == [
         ("host_tool_cancel", "h1"), ("host_uri_cancel", "h2"),
     ]  # fmt: skip
@@ -559,5 +559,5 @@ def test_work_that_is_no_longer_wanted_is_taken_back() -> None:
 
 def test_work_that_an_omp_host_does_not_know_is_refused_for_it() -> None:
     talk = EngineTalk()
-    assert talk.say(HostCall("h1", "hook", {})) == []
-    assert talk.told == [HostReply("h1", error="an omp host cannot be asked for hook")]
+    assert talk.send(HostCall("h1", "hook", {})) == []
+    assert talk.commands == [HostReply("h1", error="an omp host cannot be asked for hook")]

@@ -53,15 +53,15 @@ ANSWERS: list[tuple[Ask, Frame, Answer]] = [
 
 @pytest.mark.parametrize(("ask", "dialog"), DIALOGS)
 def test_a_question_is_this_dialog(ask: Ask, dialog: Frame) -> None:
-    assert EngineTalk().say(ask) == [{"type": "extension_ui_request", "id": "a1", **dialog}]
+    assert EngineTalk().send(ask) == [{"type": "extension_ui_request", "id": "a1", **dialog}]
 
 
 @pytest.mark.parametrize(("ask", "reply", "answer"), ANSWERS)
 def test_a_reply_is_this_answer(ask: Ask, reply: Frame, answer: Answer) -> None:
     talk = EngineTalk()
-    talk.say(ask)
-    assert talk.hear({"type": "extension_ui_response", "id": "a1", **reply}) == []
-    assert talk.told == [answer]
+    talk.send(ask)
+    assert talk.receive({"type": "extension_ui_response", "id": "a1", **reply}) == []
+    assert talk.commands == [answer]
 
 
 QUESTION = Ask("a1", "choice", args={"header": "Paint"}, title="Which?", options=COLOURS, multiple=True, timeout_ms=9)
@@ -78,38 +78,38 @@ QUESTION = Ask("a1", "choice", args={"header": "Paint"}, title="Which?", options
 )
 def test_a_host_that_shows_questions_can_choose_several(given: Frame, answer: Answer) -> None:
     talk = EngineTalk("18")
-    [response] = talk.hear({"type": "set_ask_dialog", "id": "r1", "enabled": True})
+    [response] = talk.receive({"type": "set_ask_dialog", "id": "r1", "enabled": True})
     assert (response["success"], response["data"]) == (True, {"enabled": True})
-    [asked] = talk.say(QUESTION)
+    [requested] = talk.send(QUESTION)
     options = [{"label": "red", "description": "warm"}, {"label": "blue"}]
     question = {"id": "a1", "question": "Which?", "options": options, "header": "Paint", "multi": True}
-    assert asked == {
+    assert requested == {
         "type": "extension_ui_request", "id": "a1", "method": "ask", "timeout": 9, "questions": [question],
     }  # fmt: skip
-    assert talk.hear({"type": "extension_ui_response", "id": "a1", "answers": [{"id": "a1", **given}]}) == []
-    assert talk.told == [answer]
+    assert talk.receive({"type": "extension_ui_response", "id": "a1", "answers": [{"id": "a1", **given}]}) == []
+    assert talk.commands == [answer]
 
 
 def test_a_host_may_stop_to_show_questions() -> None:
     talk = EngineTalk("18")
-    talk.hear({"type": "set_ask_dialog", "enabled": True}, {"type": "set_ask_dialog", "enabled": False})
-    assert [frame["method"] for frame in talk.say(QUESTION)] == ["select"]
+    talk.receive({"type": "set_ask_dialog", "enabled": True}, {"type": "set_ask_dialog", "enabled": False})
+    assert [frame["method"] for frame in talk.send(QUESTION)] == ["select"]
 
 
 def test_unknown_late_and_second_answers_are_ignored_without_a_word() -> None:
     talk = EngineTalk()
-    talk.say(Ask("a1", "confirm"), Ask("a2", "confirm"))
-    talk.say(AskClosed("a2", "timeout"))
+    talk.send(Ask("a1", "confirm"), Ask("a2", "confirm"))
+    talk.send(AskClosed("a2", "timeout"))
     yes: dict[str, Any] = {"type": "extension_ui_response", "confirmed": True}
-    assert talk.hear({**yes, "id": "a1"}, {**yes, "id": "a1"}, {**yes, "id": "a2"}, {**yes, "id": "a3"}) == []
-    assert talk.told == [Answer("a1", "allow", value=True)]
+    assert talk.receive({**yes, "id": "a1"}, {**yes, "id": "a1"}, {**yes, "id": "a2"}, {**yes, "id": "a3"}) == []
+    assert talk.commands == [Answer("a1", "allow", value=True)]
 
 
 def test_a_dialog_that_was_not_answered_is_taken_back_and_one_that_was_is_not() -> None:
     talk = EngineTalk()
-    talk.say(Ask("a1", "confirm"), Ask("a2", "confirm"))
-    talk.hear({"type": "extension_ui_response", "id": "a1", "confirmed": True})
-    frames = talk.say(AskClosed("a1", "answered"), AskClosed("a2", "cancelled"))
+    talk.send(Ask("a1", "confirm"), Ask("a2", "confirm"))
+    talk.receive({"type": "extension_ui_response", "id": "a1", "confirmed": True})
+    frames = talk.send(AskClosed("a1", "answered"), AskClosed("a2", "cancelled"))
     assert [(frame["method"], frame["targetId"]) for frame in frames] == [("cancel", "a2")]
 
 
@@ -117,8 +117,8 @@ def test_a_dialog_that_was_not_answered_is_taken_back_and_one_that_was_is_not() 
 def test_what_no_dialog_can_ask_is_answered_at_once(kind: Any) -> None:
     """L1: else the engine would wait for ever."""
     talk = EngineTalk()
-    assert talk.say(Ask("a1", kind)) == []
-    assert talk.told == [Answer("a1", "cancelled", reason=f"an omp host cannot show a {kind}")]
+    assert talk.send(Ask("a1", kind)) == []
+    assert talk.commands == [Answer("a1", "cancelled", reason=f"an omp host cannot show a {kind}")]
 
 
 SHOWN: list[tuple[str, Frame]] = [
@@ -133,15 +133,15 @@ SHOWN: list[tuple[str, Frame]] = [
 
 @pytest.mark.parametrize(("method", "params"), SHOWN)
 def test_things_to_show_travel_as_they_are(method: str, params: Frame) -> None:
-    assert EngineTalk().say(Display(method, params)) == [
+    assert EngineTalk().send(Display(method, params)) == [
         {"type": "extension_ui_request", "id": "new-1", "method": method, **params}
     ]
 
 
 def test_the_output_of_a_command_has_a_frame_and_what_nobody_can_show_is_counted() -> None:
     talk = EngineTalk()
-    assert talk.say(Display("command_output", {"text": "x"})) == [{"type": "command_output", "text": "x"}]
-    assert kinds(talk.say(Display("artifact", {}))) == []
+    assert talk.send(Display("command_output", {"text": "x"})) == [{"type": "command_output", "text": "x"}]
+    assert kinds(talk.send(Display("artifact", {}))) == []
     assert talk.side.lost["Display"] == 1
 
 

@@ -41,7 +41,7 @@ _quick = msgspec.json.Decoder(_Update)
 
 
 def begin(talk: EngineTalk) -> None:
-    talk.say(TurnStarted(**T), StepStarted(**T))
+    talk.send(TurnStarted(**T), StepStarted(**T))
 
 
 def end(words: str) -> list[Event]:
@@ -56,9 +56,9 @@ def spoken(frames: list[Frame]) -> str:
 def test_the_first_delta_goes_at_once_and_the_next_ones_together_after_50_ms() -> None:
     talk = EngineTalk()
     begin(talk)
-    assert kinds(talk.say(TextDelta("a", **T)))[-1] == "text_delta"
+    assert kinds(talk.send(TextDelta("a", **T)))[-1] == "text_delta"
     assert talk.side.due() is None
-    assert talk.say(TextDelta("b", **T), TextDelta("c", **T)) == []
+    assert talk.send(TextDelta("b", **T), TextDelta("c", **T)) == []
     assert talk.side.due() == 50
     talk.now += 49
     assert (talk.frames(), talk.side.due()) == ([], 1)
@@ -72,32 +72,32 @@ def test_the_first_delta_goes_at_once_and_the_next_ones_together_after_50_ms() -
 def test_what_is_held_goes_before_the_end_of_its_block() -> None:
     talk = EngineTalk()
     begin(talk)
-    talk.say(TextDelta("a", **T))
-    frames = talk.say(TextDelta("b", **T), BlockEnded(Text("ab"), **T))
+    talk.send(TextDelta("a", **T))
+    frames = talk.send(TextDelta("b", **T), BlockEnded(Text("ab"), **T))
     assert kinds(frames) == ["text_delta", "text_end"]
 
 
 def test_a_character_that_came_in_two_halves_is_one() -> None:
     talk = EngineTalk()
     begin(talk)
-    talk.say(TextDelta("a", **T))
-    assert spoken(talk.say(TextDelta("\ud83d", **T), TextDelta("\ude00", **T), BlockEnded(Text("a😀"), **T))) == "😀"
+    talk.send(TextDelta("a", **T))
+    assert spoken(talk.send(TextDelta("\ud83d", **T), TextDelta("\ude00", **T), BlockEnded(Text("a😀"), **T))) == "😀"
 
 
 def test_long_messages_are_updated_less_often() -> None:
     talk = EngineTalk()
     begin(talk)
-    talk.say(TextDelta("x" * 300_000, **T))
-    talk.say(TextDelta("y", **T))
+    talk.send(TextDelta("x" * 300_000, **T))
+    talk.send(TextDelta("y", **T))
     assert 300 <= (talk.side.due() or 0) <= 600
 
 
 def test_output_of_tools_is_paced_too_and_all_of_it_is_there_in_the_end() -> None:
     talk = EngineTalk()
     begin(talk)
-    talk.say(ToolCalled("c", "Bash", **T), ReplyEnded("calls", **T), ToolStarted("c", "Bash", **T))
-    assert kinds(talk.say(ToolOutput("c", "one\n", **T))) == ["tool_execution_update"]
-    assert talk.say(ToolOutput("c", "two\n", **T)) == []
+    talk.send(ToolCalled("c", "Bash", **T), ReplyEnded("calls", **T), ToolStarted("c", "Bash", **T))
+    assert kinds(talk.send(ToolOutput("c", "one\n", **T))) == ["tool_execution_update"]
+    assert talk.send(ToolOutput("c", "two\n", **T)) == []
     assert talk.side.due() == 50
     talk.now += 50
     assert talk.frames()[0]["partialResult"]["content"][0]["text"] == "one\ntwo\n"
@@ -106,8 +106,8 @@ def test_output_of_tools_is_paced_too_and_all_of_it_is_there_in_the_end() -> Non
 def test_an_update_of_a_tool_repeats_only_the_end_of_much_output() -> None:
     talk = EngineTalk()
     begin(talk)
-    talk.say(ToolCalled("c", "Bash", **T), ReplyEnded("calls", **T), ToolStarted("c", "Bash", **T))
-    (update,) = talk.say(ToolOutput("c", "x" * MB + "end", **T))
+    talk.send(ToolCalled("c", "Bash", **T), ReplyEnded("calls", **T), ToolStarted("c", "Bash", **T))
+    (update,) = talk.send(ToolOutput("c", "x" * MB + "end", **T))
     shown = update["partialResult"]["content"][0]["text"]
     assert len(shown) == 50 * 1024
     assert shown.endswith("end")
@@ -134,18 +134,18 @@ def test_20_000_deltas_at_full_speed_are_small_and_fast(slim: bool, most: int) -
 def test_2_000_deltas_a_second_for_ten_seconds_stay_below_30_mb_and_nothing_is_lost() -> None:
     talk = EngineTalk()
     begin(talk)
-    size, heard = 0, ""
+    size, received = 0, ""
     for number in range(COUNT):
         talk.now = 1000 + number // 2
         talk.side.send(TextDelta(WORD, **T))
         if data := talk.side.data_to_send():
             size += len(data)
-            heard += "".join(_quick.decode(line).assistantMessageEvent.delta for line in data.splitlines())
+            received += "".join(_quick.decode(line).assistantMessageEvent.delta for line in data.splitlines())
     for event in end(WORD * COUNT):
         talk.side.send(event)
     last = talk.side.data_to_send()
     assert size + len(last) < 30 * MB
-    assert heard + spoken([msgspec.json.decode(line) for line in last.splitlines()]) == WORD * COUNT
+    assert received + spoken([msgspec.json.decode(line) for line in last.splitlines()]) == WORD * COUNT
 
 
 def calls(count: int, size: int) -> list[Event]:
@@ -193,7 +193,7 @@ def test_what_a_large_reply_costs_grows_with_its_length_and_not_with_the_square(
 def test_an_update_past_the_budget_has_its_own_part_and_the_end_has_everything() -> None:
     talk = EngineTalk()
     begin(talk)
-    frames = talk.say(*calls(2000, 10))
+    frames = talk.send(*calls(2000, 10))
     ends = [frame for frame in frames if kinds([frame]) == ["toolcall_end"]]
     names = [f"call-{number}" for number in range(2000)]
     assert [frame["assistantMessageEvent"]["toolCall"]["id"] for frame in ends] == names
@@ -207,26 +207,26 @@ def test_an_update_past_the_budget_has_its_own_part_and_the_end_has_everything()
 def test_the_budget_comes_back_with_time() -> None:
     talk = EngineTalk()
     begin(talk)
-    talk.say(TextDelta("x" * 300_000, **T), BlockEnded(Text("x" * 300_000), **T))
-    (start, first) = talk.say(TextDelta("y", **T))
+    talk.send(TextDelta("x" * 300_000, **T), BlockEnded(Text("x" * 300_000), **T))
+    (start, first) = talk.send(TextDelta("y", **T))
     assert (start["message"]["content"], first["message"]["content"]) == ([], [])
     talk.now += 1000
-    (update,) = talk.say(TextDelta("z", **T))
+    (update,) = talk.send(TextDelta("z", **T))
     assert update["message"]["content"][1] == {"type": "text", "text": "yz"}
 
 
 def test_an_update_of_a_tool_counts_its_arguments_too() -> None:
     talk = EngineTalk()
     begin(talk)
-    talk.say(ToolCalled("c", "Bash", {"command": "x" * 300_000}, **T), ReplyEnded("calls", **T))
-    talk.say(ToolStarted("c", "Bash", **T), ToolOutput("c", "one\n", **T), ToolOutput("c", "two\n", **T))
+    talk.send(ToolCalled("c", "Bash", {"command": "x" * 300_000}, **T), ReplyEnded("calls", **T))
+    talk.send(ToolStarted("c", "Bash", **T), ToolOutput("c", "one\n", **T), ToolOutput("c", "two\n", **T))
     assert 200 <= (talk.side.due() or 0) <= 300
 
 
 def test_a_slim_update_has_neither_message_nor_partial() -> None:
     talk = EngineTalk(slim=True)
     begin(talk)
-    frames = talk.say(TextDelta("a", **T))
+    frames = talk.send(TextDelta("a", **T))
     assert frames[-1] == {
         "type": "message_update",
         "assistantMessageEvent": {"type": "text_delta", "contentIndex": 0, "delta": "a"},

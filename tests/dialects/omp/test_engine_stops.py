@@ -20,14 +20,14 @@ def prompt(id: str, **more: Any) -> Frame:
 def running() -> EngineTalk:
     talk = EngineTalk()
     talk.ask(prompt("p1"))
-    talk.say(TurnStarted(turn="p1"))
+    talk.send(TurnStarted(turn="p1"))
     return talk
 
 
 def answers(frames: list[Frame]) -> list[str]:
     """The ids of responses, and runs and their results."""
-    told = {"agent_start": "start", "agent_end": "end"}
-    return [str(frame.get("id") or told.get(frame["type"], "")) for frame in frames if frame["type"] in _TOLD]
+    result = {"agent_start": "start", "agent_end": "end"}
+    return [str(frame.get("id") or result.get(frame["type"], "")) for frame in frames if frame["type"] in _TOLD]
 
 
 _TOLD = ("response", "agent_start", "agent_end", "prompt_result")
@@ -35,12 +35,12 @@ _TOLD = ("response", "agent_start", "agent_end", "prompt_result")
 
 def test_a_prompt_after_an_abort_is_answered_after_it_and_before_its_own_run() -> None:
     talk = running()
-    talk.hear(ABORT, prompt("p2"))
-    abort, second = talk.told
+    talk.receive(ABORT, prompt("p2"))
+    abort, second = talk.commands
     assert isinstance(abort, Cancel)
     assert isinstance(second, Prompt)
-    assert talk.say(Reply(abort.ref), Reply(second.ref)) == []
-    assert answers(talk.say(TurnEnded("cancelled", turn="p1"), TurnStarted(turn="p2"))) == [
+    assert talk.send(Reply(abort.ref), Reply(second.ref)) == []
+    assert answers(talk.send(TurnEnded("cancelled", turn="p1"), TurnStarted(turn="p2"))) == [
         *["end", "p1"],
         *["a", "p2", "start"],
     ]
@@ -49,28 +49,28 @@ def test_a_prompt_after_an_abort_is_answered_after_it_and_before_its_own_run() -
 @pytest.mark.parametrize("stop", [ABORT, COMPACT, {"type": "abort_and_prompt", "message": "x"}])
 def test_streaming_behavior_does_not_count_for_a_turn_that_was_stopped(stop: Frame) -> None:
     talk = running()
-    talk.hear(stop, prompt("p2", streamingBehavior="steer"))
+    talk.receive(stop, prompt("p2", streamingBehavior="steer"))
     another = stop["type"] == "abort_and_prompt"
-    assert isinstance(talk.told[0], Prompt if another else (Cancel, Compact))
-    assert isinstance(talk.told[1], Steer if another else Prompt), "then there is another turn to join"
+    assert isinstance(talk.commands[0], Prompt if another else (Cancel, Compact))
+    assert isinstance(talk.commands[1], Steer if another else Prompt), "then there is another turn to join"
 
 
 def test_a_prompt_whose_id_was_that_of_a_stopped_one_is_not_stopped_itself() -> None:
     talk = running()
     talk.ask(ABORT)
-    talk.say(TurnEnded("cancelled", turn="p1"))
+    talk.send(TurnEnded("cancelled", turn="p1"))
     talk.ask(prompt("p1"))
-    talk.hear(prompt("p2", streamingBehavior="steer"))
-    assert isinstance(talk.told[0], Steer)
+    talk.receive(prompt("p2", streamingBehavior="steer"))
+    assert isinstance(talk.commands[0], Steer)
 
 
 def test_prompts_that_interrupt_each_other_are_answered_in_order_each_before_its_run() -> None:
     talk = running()
     names = ["a", "b", "c"]
-    talk.hear(*({"id": name, "type": "abort_and_prompt", "message": name} for name in names))
-    assert talk.say(*(Reply(command.ref) for command in talk.told)) == []
+    talk.receive(*({"id": name, "type": "abort_and_prompt", "message": name} for name in names))
+    assert talk.send(*(Reply(command.ref) for command in talk.commands)) == []
     ended = [TurnEnded("cancelled", turn=turn) for turn in ("p1", "a", "b")]
-    assert answers(talk.say(*ended, TurnStarted(turn="c"))) == [
+    assert answers(talk.send(*ended, TurnStarted(turn="c"))) == [
         *["end", "p1"],
         *["a", "start", "end", "a"],
         *["b", "start", "end", "b"],
@@ -80,8 +80,8 @@ def test_prompts_that_interrupt_each_other_are_answered_in_order_each_before_its
 
 def test_L2_an_abort_that_waited_for_a_prompt_which_was_refused_is_answered() -> None:
     talk = EngineTalk()
-    talk.hear(prompt("p1"), ABORT)
-    first, abort = talk.told
-    assert talk.say(Reply(abort.ref)) == []
-    refused = talk.say(Reply(first.ref, failure=Failure("session", "no", "engine")))
+    talk.receive(prompt("p1"), ABORT)
+    first, abort = talk.commands
+    assert talk.send(Reply(abort.ref)) == []
+    refused = talk.send(Reply(first.ref, failure=Failure("session", "no", "engine")))
     assert kinds(refused) == ["response prompt", "response prompt failed", "response abort"]

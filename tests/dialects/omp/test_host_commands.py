@@ -76,9 +76,9 @@ CARD = ModelCard(
 )
 
 
-def asked(talk: Talk, command: Command) -> list[Frame]:
+def requested(talk: Talk, command: Command) -> list[Frame]:
     """What goes over the wire, without ids."""
-    refused = talk.say(command)
+    refused = talk.send(command)
     assert not [event for event in refused if isinstance(event, Reply) and event.failure], refused
     return [{key: value for key, value in frame.items() if key != "id"} for frame in talk.sent]
 
@@ -124,7 +124,7 @@ def asked(talk: Talk, command: Command) -> list[Frame]:
     ],
 )  # fmt: skip
 def test_a_command_of_omp_13(command: Command, frame: Frame) -> None:
-    assert asked(Talk(), command) == [frame]
+    assert requested(Talk(), command) == [frame]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_command_of_omp_13(command: Command, frame: Frame) -> None:
     ],
 )
 def test_what_pi_calls_differently(command: Command, frame: Frame) -> None:
-    assert asked(Talk("pi"), command) == [frame]
+    assert requested(Talk("pi"), command) == [frame]
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_what_pi_calls_differently(command: Command, frame: Frame) -> None:
     ],
 )
 def test_what_omp_18_has_more(command: Command, frame: Frame) -> None:
-    assert asked(Talk("18"), command) == [frame]
+    assert requested(Talk("18"), command) == [frame]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_what_omp_18_has_more(command: Command, frame: Frame) -> None:
     ],
 )
 def test_what_newer_ones_have_more(version: str, command: Command, frame: Frame) -> None:
-    assert asked(Talk(version), command) == [frame]
+    assert requested(Talk(version), command) == [frame]
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_what_newer_ones_have_more(version: str, command: Command, frame: Frame)
 def test_what_older_ones_have_no_word_for_is_refused(version: str, command: Command) -> None:
     talk = Talk(version)
     before = len(talk.sent)
-    [reply] = talk.say(replace(command, ref="r"))
+    [reply] = talk.send(replace(command, ref="r"))
     assert isinstance(reply, Reply)
     assert reply.failure
     assert reply.failure.code == "unsaid"
@@ -192,29 +192,29 @@ def test_what_older_ones_have_no_word_for_is_refused(version: str, command: Comm
 
 @pytest.mark.parametrize("kind", ["entry_appended", "summarization_retry_scheduled"])
 def test_frames_of_newer_pi_that_say_nothing_new_are_known(kind: str) -> None:
-    assert Talk("pi").hear({"type": kind}) == []
-    assert Talk("pi").hear({"type": "bash_execution_update", "id": "r", "delta": "a"}) == [ShellOutput("r", "a")]
+    assert Talk("pi").receive({"type": kind}) == []
+    assert Talk("pi").receive({"type": "bash_execution_update", "id": "r", "delta": "a"}) == [ShellOutput("r", "a")]
 
 
 def test_several_settings_are_one_command() -> None:
     talk = Talk()
-    talk.say(Configure({"auto_retry": True, "auto_compaction": False}, ref="r"))
+    talk.send(Configure({"auto_retry": True, "auto_compaction": False}, ref="r"))
     one, two = talk.sent
-    assert talk.hear(answer(two["id"], "set_auto_compaction")) == []
-    assert talk.hear(answer(one["id"], "set_auto_retry", error="no")) == [
+    assert talk.receive(answer(two["id"], "set_auto_compaction")) == []
+    assert talk.receive(answer(one["id"], "set_auto_retry", error="no")) == [
         Reply("r", failure=Failure("refused", "no", "engine"))
     ]
 
 
 def test_context_goes_before_the_next_prompt() -> None:
     talk = Talk()
-    assert talk.say(AddContext("Be brief.", ref="r")) == [Reply("r")]
-    talk.say(Prompt("t", "hi"))
+    assert talk.send(AddContext("Be brief.", ref="r")) == [Reply("r")]
+    talk.send(Prompt("t", "hi"))
     assert talk.sent[0]["message"] == "Be brief.\n\nhi"
 
 
 def test_a_host_introduces_itself_without_a_word() -> None:
-    assert Talk().say(Hello(host="h", ref="r")) == [Reply("r")]
+    assert Talk().send(Hello(host="h", ref="r")) == [Reply("r")]
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_a_host_introduces_itself_without_a_word() -> None:
 )
 def test_what_cannot_be_said_is_refused_and_nothing_is_sent(version: str, command: Any) -> None:
     talk = Talk(version)
-    [refused] = talk.say(command)
+    [refused] = talk.send(command)
     assert isinstance(refused, Reply)
     assert refused.failure
     assert refused.failure.owner == "host"
@@ -323,53 +323,55 @@ ITEMS = (
 )  # fmt: skip
 def test_an_answer_in_our_words(version: str, command: Any, data: Any, value: Any) -> None:
     talk = Talk(version)
-    talk.say(replace(command, ref="r"))
+    talk.send(replace(command, ref="r"))
     [frame] = talk.sent
-    [heard] = talk.hear(answer(frame["id"], frame["type"], data), only=Reply)
-    assert heard == Reply("r", value)
+    [received] = talk.receive(answer(frame["id"], frame["type"], data), only=Reply)
+    assert received == Reply("r", value)
 
 
 def test_an_answer_that_makes_no_sense_is_a_failure_and_not_silence() -> None:
     talk = Talk()
-    talk.say(Query("stats", ref="r"))
-    [heard] = talk.hear(answer(talk.sent[0]["id"], "get_session_stats", {"tokens": 7}), only=Reply)
-    assert isinstance(heard, Reply)
-    assert heard.failure
-    assert heard.failure.code == "malformed"
+    talk.send(Query("stats", ref="r"))
+    [received] = talk.receive(answer(talk.sent[0]["id"], "get_session_stats", {"tokens": 7}), only=Reply)
+    assert isinstance(received, Reply)
+    assert received.failure
+    assert received.failure.code == "malformed"
 
 
 def test_another_session_is_known_by_the_state_that_follows() -> None:
     talk = Talk()
-    talk.say(OpenSession(how="fork", at="e", ref="r"))
+    talk.send(OpenSession(how="fork", at="e", ref="r"))
     [frame] = talk.sent
-    assert talk.hear(answer(frame["id"], "branch", {"text": "hi", "cancelled": False})) == []
+    assert talk.receive(answer(frame["id"], "branch", {"text": "hi", "cancelled": False})) == []
     opened = SessionOpened("s2", "/s2", "hi")
-    heard = talk.state({**IDLE, "sessionId": "s2", "sessionFile": "/s2"})
-    assert heard == [SettingChanged("session", "s2"), Reply("r", opened)]
+    received = talk.state({**IDLE, "sessionId": "s2", "sessionFile": "/s2"})
+    assert received == [SettingChanged("session", "s2"), Reply("r", opened)]
 
 
 def test_a_hook_may_keep_the_session() -> None:
     talk = Talk()
-    talk.say(OpenSession(how="new", ref="r"))
-    talk.hear(answer(talk.sent[0]["id"], "new_session", {"cancelled": True}))
+    talk.send(OpenSession(how="new", ref="r"))
+    talk.receive(answer(talk.sent[0]["id"], "new_session", {"cancelled": True}))
     assert talk.state(IDLE) == [Reply("r", SessionOpened("s", cancelled=True))]
 
 
 def test_what_became_of_a_setting_is_asked_for() -> None:
     talk = Talk()
-    talk.say(Configure({"thinking": "xhigh"}, ref="r"))
-    assert talk.hear(answer(talk.sent[0]["id"], "set_thinking_level")) == [Reply("r")]
+    talk.send(Configure({"thinking": "xhigh"}, ref="r"))
+    assert talk.receive(answer(talk.sent[0]["id"], "set_thinking_level")) == [Reply("r")]
     assert talk.state({**IDLE, "thinkingLevel": "high"}) == [SettingChanged("thinking", "high")]
 
 
 def test_pi_tells_of_a_compaction_itself() -> None:
     talk = Talk("pi")
-    talk.say(Compact(ref="r"))
+    talk.send(Compact(ref="r"))
     [frame] = talk.sent
     result = {"summary": "short", "tokensBefore": 9}
     done = {"type": "compaction_end", "reason": "manual", "result": result, "aborted": False, "willRetry": False}
-    heard = talk.hear({"type": "compaction_start", "reason": "manual"}, done, answer(frame["id"], "compact", result))
-    assert heard == [CompactionStarted("manual"), CompactionEnded(True, "short", 9), Reply("r")]
+    received = talk.receive(
+        {"type": "compaction_start", "reason": "manual"}, done, answer(frame["id"], "compact", result)
+    )
+    assert received == [CompactionStarted("manual"), CompactionEnded(True, "short", 9), Reply("r")]
 
 
 # Failures, with an id and without.
@@ -377,30 +379,30 @@ def test_pi_tells_of_a_compaction_itself() -> None:
 
 def test_a_failure_without_an_id_is_that_of_the_command_it_names() -> None:
     talk = Talk()
-    talk.say(Query("stats", ref="r1"))
-    talk.say(Query("queue", ref="r2"))
-    heard = talk.hear(answer("", "get_queue", error="Unknown command: get_queue"))
-    assert heard == [Reply("r2", failure=Failure("refused", "Unknown command: get_queue", "engine"))]
+    talk.send(Query("stats", ref="r1"))
+    talk.send(Query("queue", ref="r2"))
+    received = talk.receive(answer("", "get_queue", error="Unknown command: get_queue"))
+    assert received == [Reply("r2", failure=Failure("refused", "Unknown command: get_queue", "engine"))]
 
 
 def test_omp_13_fails_in_order_and_without_a_name() -> None:
     talk = Talk()
-    talk.say(RunShell("sleep 9", ref="r0"))
-    talk.say(Compact(ref="r1"))
-    talk.say(Query("stats", ref="r2"))
-    heard = talk.hear(answer("", "parse", error="Nothing to compact"))
-    assert heard == [Reply("r1", failure=Failure("refused", "Nothing to compact", "engine"))]
+    talk.send(RunShell("sleep 9", ref="r0"))
+    talk.send(Compact(ref="r1"))
+    talk.send(Query("stats", ref="r2"))
+    received = talk.receive(answer("", "parse", error="Nothing to compact"))
+    assert received == [Reply("r1", failure=Failure("refused", "Nothing to compact", "engine"))]
 
 
 @pytest.mark.parametrize("version", ["18", "pi"])
 def test_others_name_what_failed(version: str) -> None:
     talk = Talk(version)
-    talk.say(Query("stats", ref="r"))
-    assert talk.hear(answer("", "extension_send", error="x")) == [Failed(Failure("refused", "x", "engine"))]
+    talk.send(Query("stats", ref="r"))
+    assert talk.receive(answer("", "extension_send", error="x")) == [Failed(Failure("refused", "x", "engine"))]
 
 
 def test_an_answer_to_nobody_here_is_passed_on() -> None:
-    assert Talk().hear(answer("z9", "set_auto_retry")) == [Reply("z9")]
+    assert Talk().receive(answer("z9", "set_auto_retry")) == [Reply("z9")]
 
 
 # What was said by other means.
@@ -410,8 +412,8 @@ def test_what_is_overheard_counts_as_said() -> None:
     talk = Talk()
     talk.side.note_sent(b'{"type":"prompt","id":"t1","message":"hi"}\n{"type":"get_session_stats","id":"q"}\n')
     assert talk.sent == []
-    heard = talk.hear(answer("t1", "prompt"), answer("q", "get_session_stats", {"sessionId": "s"}), START)
-    assert heard[:2] == [Reply("t1"), Reply("q", Stats("s"))]
+    received = talk.receive(answer("t1", "prompt"), answer("q", "get_session_stats", {"sessionId": "s"}), START)
+    assert received[:2] == [Reply("t1"), Reply("q", Stats("s"))]
     assert talk.side.receive_eof()[-1] == TurnEnded(
         "error", failure=Failure("engine_gone", "the engine went away before the turn ended", "engine"), turn="t1"
     )
@@ -419,7 +421,7 @@ def test_what_is_overheard_counts_as_said() -> None:
 
 def test_an_answer_that_is_overheard_closes_its_ask() -> None:
     talk = Talk()
-    talk.hear({"type": "extension_ui_request", "id": "d1", "method": "confirm", "title": "Sure?"})
+    talk.receive({"type": "extension_ui_request", "id": "d1", "method": "confirm", "title": "Sure?"})
     [closed] = talk.side.note_sent(b'{"type":"extension_ui_response","id":"d1","confirmed":false}\n')
     assert closed.how == "denied"  # type: ignore[union-attr]
 
@@ -427,9 +429,9 @@ def test_an_answer_that_is_overheard_closes_its_ask() -> None:
 def test_usage_of_an_unpriced_model_has_no_cost() -> None:
     talk = Talk()
     free = {**USAGE, "cost": {"total": 0}}
-    talk.say(Query("messages", ref="r"))
+    talk.send(Query("messages", ref="r"))
     instructions = {"role": "system", "sections": [], "timestamp": 0}  # pi since 0.84
     data = {"messages": [instructions, {**reply(text("a")), "usage": free}]}
-    [heard] = talk.hear(answer(talk.sent[0]["id"], "get_messages", data))
-    assert isinstance(heard, Reply)
-    assert [item.message.usage for item in heard.data] == [Usage(10, 5, 1, 2)]
+    [received] = talk.receive(answer(talk.sent[0]["id"], "get_messages", data))
+    assert isinstance(received, Reply)
+    assert [item.message.usage for item in received.data] == [Usage(10, 5, 1, 2)]

@@ -65,15 +65,15 @@ T: dict[str, Any] = {"turn": "t1"}
 
 def begun(version: str = "13") -> Talk:
     talk = Talk(version)
-    talk.say(Prompt("t1", "hi"))
-    talk.hear(answer("t1", "prompt"), START, STEP)
+    talk.send(Prompt("t1", "hi"))
+    talk.receive(answer("t1", "prompt"), START, STEP)
     assert talk.sent
     return talk
 
 
 def running(version: str = "13") -> Talk:
     talk = begun(version)
-    talk.hear(*user("hi"))
+    talk.receive(*user("hi"))
     return talk
 
 
@@ -89,13 +89,13 @@ def shown(*words: str) -> Frame:
 
 
 def test_deltas_that_were_missed_come_with_the_end_of_the_block() -> None:
-    heard = running().hear(update("text_delta", delta="Hel"), update("text_end", content="Hello"))
-    assert heard == [TextDelta("Hel", **T), TextDelta("lo", **T), BlockEnded(Text("Hello"), **T)]
+    received = running().receive(update("text_delta", delta="Hel"), update("text_end", content="Hello"))
+    assert received == [TextDelta("Hel", **T), TextDelta("lo", **T), BlockEnded(Text("Hello"), **T)]
 
 
 def test_a_reply_that_came_whole_is_told_whole() -> None:
-    heard = running().hear(*said(reply({"type": "redactedThinking", "data": "xyz"}, text("Hello"))))
-    assert heard == [
+    received = running().receive(*said(reply({"type": "redactedThinking", "data": "xyz"}, text("Hello"))))
+    assert received == [
         BlockEnded(Thinking("", redacted="xyz"), **T),
         TextDelta("Hello", **T),
         BlockEnded(Text("Hello"), **T),
@@ -106,20 +106,20 @@ def test_a_reply_that_came_whole_is_told_whole() -> None:
 def test_thinking_keeps_the_signature_that_only_the_message_has() -> None:
     signed = reply({"type": "thinking", "thinking": "hm", "thinkingSignature": "sig"})
     end = {**update("thinking_end", content="hm"), "message": signed}
-    heard = running().hear(update("thinking_delta", delta="hm"), end)
-    assert heard == [ThinkingDelta("hm", **T), BlockEnded(Thinking("hm", "sig"), **T)]
+    received = running().receive(update("thinking_delta", delta="hm"), end)
+    assert received == [ThinkingDelta("hm", **T), BlockEnded(Thinking("hm", "sig"), **T)]
 
 
 def test_arguments_are_known_by_the_message_so_far() -> None:
     partial = reply(call("c1", "bash"))
-    heard = running().hear(
+    received = running().receive(
         {**update("toolcall_start"), "message": partial},
         update("toolcall_delta", delta='{"a":'),
         update("toolcall_delta", delta="1}"),
         update("toolcall_end", toolCall=call("c1", "bash", a=1)),
         {"type": "message_end", "message": reply(call("c1", "bash", a=1), stop="toolUse")},
     )
-    assert heard == [
+    assert received == [
         ArgsDelta("c1", "bash", '{"a":', **T),
         ArgsDelta("c1", "bash", "1}", **T),
         BlockEnded(ToolCall("c1", "bash", {"a": 1}), **T),
@@ -129,32 +129,36 @@ def test_arguments_are_known_by_the_message_so_far() -> None:
 
 
 def test_a_start_without_the_message_so_far_names_its_call_itself() -> None:
-    heard = running("pi").hear(
+    received = running("pi").receive(
         update("toolcall_start", id="c1", toolName="bash"),
         update("toolcall_delta", delta='{"a":1}'),
         update("toolcall_end", toolCall=call("c1", "bash", a=1)),
         only=(ArgsDelta, ToolCalled),
     )
-    assert heard == [ArgsDelta("c1", "bash", '{"a":1}', **T), ToolCalled("c1", "bash", {"a": 1}, **T)]
+    assert received == [ArgsDelta("c1", "bash", '{"a":1}', **T), ToolCalled("c1", "bash", {"a": 1}, **T)]
 
 
 def test_slim_frames_have_no_message_and_are_enough() -> None:
-    heard = running().hear(
+    received = running().receive(
         update("toolcall_start"),
         update("toolcall_delta", delta='{"a":1}'),
         update("toolcall_end", toolCall=call("c1", "bash", a=1)),
         only=(ArgsDelta, ToolCalled),
     )
-    assert heard == [ToolCalled("c1", "bash", {"a": 1}, **T)]
+    assert received == [ToolCalled("c1", "bash", {"a": 1}, **T)]
 
 
 def test_why_a_call_is_made_is_no_argument() -> None:
-    heard = running().hear(update("toolcall_end", toolCall=call("c1", "bash", a=1, _i="to look")), only=ToolCalled)
-    assert heard == [ToolCalled("c1", "bash", {"a": 1}, description="to look", **T)]
+    received = running().receive(
+        update("toolcall_end", toolCall=call("c1", "bash", a=1, _i="to look")), only=ToolCalled
+    )
+    assert received == [ToolCalled("c1", "bash", {"a": 1}, description="to look", **T)]
 
 
 def test_documented_updates_that_say_nothing_new_are_passed_over() -> None:
-    assert running().hear(*(update(kind) for kind in ("start", "text_start", "thinking_start", "done", "error"))) == []
+    assert (
+        running().receive(*(update(kind) for kind in ("start", "text_start", "thinking_start", "done", "error"))) == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -167,20 +171,20 @@ def test_documented_updates_that_say_nothing_new_are_passed_over() -> None:
     ],
 )
 def test_what_nobody_typed_is_the_engines(message: Frame) -> None:
-    assert running().hear(*said(message)) == [UserMessage("remember", "engine", **T)]
+    assert running().receive(*said(message)) == [UserMessage("remember", "engine", **T)]
 
 
 def test_a_prompt_comes_back_with_its_pictures() -> None:
     picture = {"type": "image", "data": "R0lG", "mimeType": "image/gif"}
-    heard = begun().hear({"type": "message_end", "message": {"role": "user", "content": [text("see"), picture]}})
-    assert heard == [UserMessage("see", "prompt", (Image("image/gif", "R0lG"),), **T), StepStarted(**T)]
+    received = begun().receive({"type": "message_end", "message": {"role": "user", "content": [text("see"), picture]}})
+    assert received == [UserMessage("see", "prompt", (Image("image/gif", "R0lG"),), **T), StepStarted(**T)]
 
 
 def test_the_first_step_begins_when_the_prompt_has_entered_the_context() -> None:
     talk = begun()
-    assert talk.hear(*said({"role": "developer", "content": "remember"})) == [UserMessage("remember", "engine", **T)]
-    assert talk.hear(*user("hi")) == [UserMessage("hi", **T), StepStarted(**T)]
-    assert talk.hear({"type": "message_start", "message": reply()}) == []
+    assert talk.receive(*said({"role": "developer", "content": "remember"})) == [UserMessage("remember", "engine", **T)]
+    assert talk.receive(*user("hi")) == [UserMessage("hi", **T), StepStarted(**T)]
+    assert talk.receive({"type": "message_start", "message": reply()}) == []
 
 
 @pytest.mark.parametrize(
@@ -194,28 +198,28 @@ def test_the_first_step_begins_when_the_prompt_has_entered_the_context() -> None
 )
 def test_a_step_begins_once_though_no_prompt_is_told(frame: Frame) -> None:
     talk = begun()
-    heard = talk.hear(frame, STEP_END)
-    assert [type(event) for event in heard].count(StepStarted) == 1
-    assert isinstance(heard[0], StepStarted)
+    received = talk.receive(frame, STEP_END)
+    assert [type(event) for event in received].count(StepStarted) == 1
+    assert isinstance(received[0], StepStarted)
 
 
 def test_a_call_that_was_denied_does_not_start_whatever_the_wire_says() -> None:
     talk = running("18")
-    talk.hear({"type": "message_end", "message": reply(call("c1", "bash"), stop="toolUse")})
-    asked = {"type": "extension_ui_request", "id": "a1", "method": "select", "toolCallId": "c1"}
-    talk.hear({**asked, "title": "Run?", "options": ["Allow once", "Deny"]})
-    talk.say(Answer("a1", "deny", reason="no"))
+    talk.receive({"type": "message_end", "message": reply(call("c1", "bash"), stop="toolUse")})
+    requested = {"type": "extension_ui_request", "id": "a1", "method": "select", "toolCallId": "c1"}
+    talk.receive({**requested, "title": "Run?", "options": ["Allow once", "Deny"]})
+    talk.send(Answer("a1", "deny", reason="no"))
     result = execution("end", isError=True, outcome="denied", reason="no", result=shown("no"))
-    [heard] = talk.hear(execution("start", args={}), result)
-    assert heard == ToolFinished("c1", "bash", "no", "denied", reason="no", **T)
+    [received] = talk.receive(execution("start", args={}), result)
+    assert received == ToolFinished("c1", "bash", "no", "denied", reason="no", **T)
 
 
 def test_the_users_own_shell_says_nothing() -> None:
-    assert running().hear(*said({"role": "bashExecution", "command": "ls", "output": "a"})) == []
+    assert running().receive(*said({"role": "bashExecution", "command": "ls", "output": "a"})) == []
 
 
 def test_a_message_between_turns_begins_none() -> None:
-    assert Talk().hear(*said({"role": "custom", "content": "a card"})) == [UserMessage("a card", "engine")]
+    assert Talk().receive(*said({"role": "custom", "content": "a card"})) == [UserMessage("a card", "engine")]
 
 
 # Calls.
@@ -223,7 +227,7 @@ def test_a_message_between_turns_begins_none() -> None:
 
 def test_a_call_is_told_by_its_four_marks_and_never_twice() -> None:
     result = {"role": "toolResult", "toolCallId": "c1", "toolName": "bash", **shown("ab\n")}
-    heard = running().hear(
+    received = running().receive(
         *said(reply(call("c1", "bash", command="x"), stop="toolUse")),
         execution("start", args={"command": "x"}),
         execution("update", partialResult=shown("a")),
@@ -234,7 +238,7 @@ def test_a_call_is_told_by_its_four_marks_and_never_twice() -> None:
         *said(result),
         only=(ToolCalled, ToolStarted, ToolOutput, Alive, ToolFinished),
     )
-    assert heard == [
+    assert received == [
         ToolCalled("c1", "bash", {"command": "x"}, **T),
         ToolStarted("c1", "bash", **T),
         ToolOutput("c1", "a", **T),
@@ -246,8 +250,8 @@ def test_a_call_is_told_by_its_four_marks_and_never_twice() -> None:
 
 
 def test_a_call_that_no_reply_brought_is_called_when_it_starts() -> None:
-    heard = running().hear(execution("start", args={"command": "x"}, intent="to look"))
-    assert heard == [
+    received = running().receive(execution("start", args={"command": "x"}, intent="to look"))
+    assert received == [
         ToolCalled("c1", "bash", {"command": "x"}, description="to look", **T),
         ToolStarted("c1", "bash", **T),
     ]
@@ -255,8 +259,8 @@ def test_a_call_that_no_reply_brought_is_called_when_it_starts() -> None:
 
 def test_a_result_alone_finishes_a_call() -> None:
     result = {"role": "toolResult", "toolCallId": "c1", "toolName": "bash", "isError": True, **shown("no")}
-    heard = running().hear(execution("start", args={}), *said(result), only=ToolFinished)
-    assert heard == [ToolFinished("c1", "bash", "no", "error", **T)]
+    received = running().receive(execution("start", args={}), *said(result), only=ToolFinished)
+    assert received == [ToolFinished("c1", "bash", "no", "error", **T)]
 
 
 @pytest.mark.parametrize(
@@ -270,10 +274,10 @@ def test_a_result_alone_finishes_a_call() -> None:
 )
 def test_how_a_call_ended(output: str, more: Frame, outcome: str) -> None:
     talk = running()
-    talk.hear(execution("start", args={}))
-    [heard] = talk.hear(execution("end", result=shown(output), isError=True, **more))
-    assert isinstance(heard, ToolFinished)
-    assert (heard.outcome, heard.reason) == (outcome, more.get("reason", ""))
+    talk.receive(execution("start", args={}))
+    [received] = talk.receive(execution("end", result=shown(output), isError=True, **more))
+    assert isinstance(received, ToolFinished)
+    assert (received.outcome, received.reason) == (outcome, more.get("reason", ""))
 
 
 # Dialogs.
@@ -298,7 +302,7 @@ DIALOGS: list[tuple[Frame, Ask]] = [
 
 @pytest.mark.parametrize(("frame", "ask"), DIALOGS, ids=[frame["method"] for frame, _ in DIALOGS])
 def test_a_dialog_is_an_ask(frame: Frame, ask: Ask) -> None:
-    assert Talk().hear(frame) == [ask]
+    assert Talk().receive(frame) == [ask]
 
 
 @pytest.mark.parametrize(
@@ -315,11 +319,11 @@ def test_a_dialog_is_an_ask(frame: Frame, ask: Ask) -> None:
 )
 def test_an_answer_closes_its_dialog(number: int, given: Answer, wire: Frame, how: Any) -> None:
     talk = Talk()
-    talk.hear(DIALOGS[number][0])
+    talk.receive(DIALOGS[number][0])
     reason = given.reason
-    assert talk.say(given) == [AskClosed("d1", how, reason)]
+    assert talk.send(given) == [AskClosed("d1", how, reason)]
     assert talk.sent == [{"type": "extension_ui_response", "id": "d1", **wire}]
-    [late] = talk.say(Answer("d1", "allow", ref="late"))
+    [late] = talk.send(Answer("d1", "allow", ref="late"))
     assert isinstance(late, Reply)
     assert late.failure
     assert late.failure.code == "unknown_ask"
@@ -340,10 +344,10 @@ def test_each_question_of_a_dialog_is_an_ask_and_all_are_answered_together() -> 
     talk = Talk("18")
     about: Any = {"options": (Option("red", "red"), Option("blue", "blue")), "multiple": True}
     which = Ask("d1:0", "choice", args={"header": "Paint"}, title="Which?", timeout_ms=9, **about)
-    assert talk.hear(FORM) == [which, Ask("d1:1", "text", title="Why?", timeout_ms=9)]
-    assert talk.say(Answer("d1:0", "allow", value=["blue", "green"])) == [AskClosed("d1:0", "answered")]
+    assert talk.receive(FORM) == [which, Ask("d1:1", "text", title="Why?", timeout_ms=9)]
+    assert talk.send(Answer("d1:0", "allow", value=["blue", "green"])) == [AskClosed("d1:0", "answered")]
     assert talk.sent == []
-    assert talk.say(Answer("d1:1", "allow", value="it is nice")) == [AskClosed("d1:1", "answered")]
+    assert talk.send(Answer("d1:1", "allow", value="it is nice")) == [AskClosed("d1:1", "answered")]
     assert talk.sent == [
         {
             "type": "extension_ui_response",
@@ -359,18 +363,18 @@ def test_each_question_of_a_dialog_is_an_ask_and_all_are_answered_together() -> 
 def test_a_no_to_one_question_and_a_dialog_that_is_taken_back_close_all_of_it() -> None:
     both = [AskClosed("d1:0", "cancelled"), AskClosed("d1:1", "cancelled")]
     talk = Talk("18")
-    talk.hear(FORM)
-    assert talk.say(Answer("d1:1", "deny")) == both
+    talk.receive(FORM)
+    assert talk.send(Answer("d1:1", "deny")) == both
     assert talk.sent == [{"type": "extension_ui_response", "id": "d1", "cancelled": True}]
-    talk.hear(FORM)
-    assert talk.hear(dialog("cancel", targetId="d1")) == both
+    talk.receive(FORM)
+    assert talk.receive(dialog("cancel", targetId="d1")) == both
 
 
 def test_a_dialog_with_one_question_has_its_id() -> None:
     talk = Talk("18")
-    [ask] = talk.hear({**FORM, "questions": FORM["questions"][:1]})
+    [ask] = talk.receive({**FORM, "questions": FORM["questions"][:1]})
     assert isinstance(ask, Ask)
-    assert talk.say(Answer(ask.ask, "allow")) == [AskClosed("d1", "answered")]
+    assert talk.send(Answer(ask.ask, "allow")) == [AskClosed("d1", "answered")]
     assert talk.sent[0]["answers"] == [{"id": "q1", "selectedOptions": ["red"]}]
 
 
@@ -380,22 +384,22 @@ APPROVAL = dialog("select", title="Allow tool: bash\nCommand: ls", options=["App
 
 def test_a_permission_of_omp_names_its_call_and_the_call_starts_after_the_answer() -> None:
     talk = running("18")
-    talk.hear(*said(reply(call("c1", "bash", command="ls"), stop="toolUse")))
-    [ask] = talk.hear(APPROVAL, execution("start", args={"command": "ls"}))
+    talk.receive(*said(reply(call("c1", "bash", command="ls"), stop="toolUse")))
+    [ask] = talk.receive(APPROVAL, execution("start", args={"command": "ls"}))
     assert isinstance(ask, Ask)
     assert (ask.kind, ask.call, ask.name, ask.args) == ("permission", "c1", "bash", {"command": "ls"})
-    assert talk.say(Answer("d1", "allow")) == [AskClosed("d1", "allowed", **T), ToolStarted("c1", "bash", **T)]
+    assert talk.send(Answer("d1", "allow")) == [AskClosed("d1", "allowed", **T), ToolStarted("c1", "bash", **T)]
     assert talk.sent[-1]["value"] == "Approve"
 
 
 def test_a_call_that_omp_was_told_not_to_make_is_denied() -> None:
     talk = running("18")
-    talk.hear(*said(reply(call("c1", "bash", command="ls"), stop="toolUse")))
-    talk.hear(APPROVAL, execution("start", args={"command": "ls"}))
-    assert talk.say(Answer("d1", "deny")) == [AskClosed("d1", "denied", **T)]
+    talk.receive(*said(reply(call("c1", "bash", command="ls"), stop="toolUse")))
+    talk.receive(APPROVAL, execution("start", args={"command": "ls"}))
+    assert talk.send(Answer("d1", "deny")) == [AskClosed("d1", "denied", **T)]
     assert talk.sent[-1]["value"] == "Deny"
-    [heard] = talk.hear(execution("end", isError=True, result=shown("Tool call denied by user: bash")))
-    assert heard == ToolFinished("c1", "bash", "Tool call denied by user: bash", "denied", **T)
+    [received] = talk.receive(execution("end", isError=True, result=shown("Tool call denied by user: bash")))
+    assert received == ToolFinished("c1", "bash", "Tool call denied by user: bash", "denied", **T)
 
 
 STARTED = execution("start", args={"command": "ls"})
@@ -404,32 +408,32 @@ STARTED = execution("start", args={"command": "ls"})
 def asking_late() -> Talk:
     """omp 18.3, in whose turn a call was made: it says that a call starts, and then asks for it."""
     talk = Talk("18", ready=False)
-    talk.hear({**READY, "supportedProtocolVersions": [1, 2]})
+    talk.receive({**READY, "supportedProtocolVersions": [1, 2]})
     talk.state(IDLE)
-    talk.say(Prompt("t1", "hi"))
-    talk.hear(START, STEP, *user("hi"), *said(reply(call("c1", "bash", command="ls"), stop="toolUse")))
+    talk.send(Prompt("t1", "hi"))
+    talk.receive(START, STEP, *user("hi"), *said(reply(call("c1", "bash", command="ls"), stop="toolUse")))
     return talk
 
 
 def test_a_start_that_omp_reports_before_it_asks_follows_the_answer() -> None:
     talk = asking_late()
-    [ask] = talk.hear(STARTED, APPROVAL)
+    [ask] = talk.receive(STARTED, APPROVAL)
     assert isinstance(ask, Ask)
     assert (ask.call, talk.side.due()) == ("c1", None)
-    assert talk.say(Answer("d1", "allow")) == [AskClosed("d1", "allowed", **T), ToolStarted("c1", "bash", **T)]
+    assert talk.send(Answer("d1", "allow")) == [AskClosed("d1", "allowed", **T), ToolStarted("c1", "bash", **T)]
 
 
 def test_a_denied_call_whose_start_omp_reported_has_not_started() -> None:
     talk = asking_late()
-    talk.hear(STARTED, APPROVAL)
-    assert talk.say(Answer("d1", "deny")) == [AskClosed("d1", "denied", **T)]
-    [finished] = talk.hear(execution("end", isError=True, result=shown("denied")))
+    talk.receive(STARTED, APPROVAL)
+    assert talk.send(Answer("d1", "deny")) == [AskClosed("d1", "denied", **T)]
+    [finished] = talk.receive(execution("end", isError=True, result=shown("denied")))
     assert finished == ToolFinished("c1", "bash", "denied", "denied", **T)
 
 
 def test_a_start_for_which_omp_does_not_ask_is_held_for_a_moment_only() -> None:
     talk = asking_late()
-    assert talk.hear(STARTED) == []
+    assert talk.receive(STARTED) == []
     assert talk.side.due() == 100
     talk.now = 99
     assert (talk.side.wake(), talk.side.due()) == ([], 1)
@@ -440,7 +444,7 @@ def test_a_start_for_which_omp_does_not_ask_is_held_for_a_moment_only() -> None:
 
 def test_a_start_for_which_omp_does_not_ask_comes_before_the_result_at_the_latest() -> None:
     talk = asking_late()
-    assert talk.hear(STARTED, execution("end", result=shown("a"))) == [
+    assert talk.receive(STARTED, execution("end", result=shown("a"))) == [
         ToolStarted("c1", "bash", **T),
         ToolFinished("c1", "bash", "a", **T),
     ]
@@ -462,8 +466,8 @@ def test_a_start_for_which_omp_does_not_ask_comes_before_the_result_at_the_lates
 def test_a_permission_of_omp_is_for_the_call_that_it_shows_and_for_no_other(details: str, asked: str) -> None:
     calls = {"c1": "ls", "c2": "ls\nrm -r .", "c3": "x" * 1000}
     talk = running("18")
-    talk.hear(*said(reply(*(call(id, "bash", command=line) for id, line in calls.items()), stop="toolUse")))
-    [ask] = talk.hear({**APPROVAL, "title": f"Allow tool: bash\n{details}".strip()})
+    talk.receive(*said(reply(*(call(id, "bash", command=line) for id, line in calls.items()), stop="toolUse")))
+    [ask] = talk.receive({**APPROVAL, "title": f"Allow tool: bash\n{details}".strip()})
     assert isinstance(ask, Ask)
     assert (ask.kind, ask.name, ask.call) == ("permission", "bash", asked)
     assert ask.args == ({"command": calls[asked]} if asked else {})
@@ -471,8 +475,8 @@ def test_a_permission_of_omp_is_for_the_call_that_it_shows_and_for_no_other(deta
 
 def test_a_permission_of_omp_to_write_shows_a_path_first() -> None:
     talk = running("18")
-    talk.hear(*said(reply(call("c1", "write", path="a", content="x"), stop="toolUse")))
-    [ask] = talk.hear({**APPROVAL, "title": "Allow tool: write\nPath: a\nContent:\nx"})
+    talk.receive(*said(reply(call("c1", "write", path="a", content="x"), stop="toolUse")))
+    [ask] = talk.receive({**APPROVAL, "title": "Allow tool: write\nPath: a\nContent:\nx"})
     assert isinstance(ask, Ask)
     assert (ask.call, ask.args) == ("c1", {"path": "a", "content": "x"})
 
@@ -487,33 +491,33 @@ def test_a_permission_of_omp_to_write_shows_a_path_first() -> None:
 )
 def test_a_permission_is_a_select_that_names_its_call(given: Answer, value: str, how: Any) -> None:
     talk = running()
-    talk.hear(*said(reply(call("c1", "bash", command="ls"), stop="toolUse")))
-    [ask] = talk.hear(PERMISSION)
+    talk.receive(*said(reply(call("c1", "bash", command="ls"), stop="toolUse")))
+    [ask] = talk.receive(PERMISSION)
     assert isinstance(ask, Ask)
     assert (ask.kind, ask.call, ask.name, ask.args) == ("permission", "c1", "bash", {"command": "ls"})
-    assert talk.say(given) == [AskClosed("d1", how, given.reason, **T)]
+    assert talk.send(given) == [AskClosed("d1", how, given.reason, **T)]
     assert talk.sent[0]["value"] == value
 
 
 def test_a_dialog_that_the_engine_closes_is_closed() -> None:
     talk = Talk()
-    talk.hear(DIALOGS[1][0])
-    heard = talk.hear({"type": "extension_ui_request", "id": "x", "method": "cancel", "targetId": "d1"})
-    assert heard == [AskClosed("d1", "cancelled")]
+    talk.receive(DIALOGS[1][0])
+    received = talk.receive({"type": "extension_ui_request", "id": "x", "method": "cancel", "targetId": "d1"})
+    assert received == [AskClosed("d1", "cancelled")]
 
 
 def test_a_dialog_whose_time_is_up_is_closed_with_the_next_word() -> None:
     talk = Talk()
-    talk.hear(dialog("confirm", title="Sure?", timeout=5))
+    talk.receive(dialog("confirm", title="Sure?", timeout=5))
     talk.now = 4
-    assert talk.hear({"type": "todo_auto_clear"}) == [PlanChanged(())]
+    assert talk.receive({"type": "todo_auto_clear"}) == [PlanChanged(())]
     talk.now = 5
-    assert talk.hear({"type": "todo_auto_clear"}) == [AskClosed("d1", "timeout"), PlanChanged(())]
+    assert talk.receive({"type": "todo_auto_clear"}) == [AskClosed("d1", "timeout"), PlanChanged(())]
 
 
 @pytest.mark.parametrize("method", ["notify", "setStatus", "setWidget", "setTitle", "set_editor_text", "open_url"])
 def test_what_is_only_shown_is_shown(method: str) -> None:
-    assert Talk().hear(dialog(method, message="x", title="y")) == [Display(method, {"message": "x", "title": "y"})]
+    assert Talk().receive(dialog(method, message="x", title="y")) == [Display(method, {"message": "x", "title": "y"})]
 
 
 # Around a turn.
@@ -543,33 +547,33 @@ def test_what_is_only_shown_is_shown(method: str) -> None:
     ],
 )
 def test_one_frame_one_event(frame: Frame, event: Event) -> None:
-    assert Talk("18").hear(frame) == [event]
+    assert Talk("18").receive(frame) == [event]
 
 
 def test_a_model_that_changed_without_a_name_is_asked_for() -> None:
     talk = Talk("18")
-    assert talk.hear({"type": "model_changed"}) == []
+    assert talk.receive({"type": "model_changed"}) == []
     assert [frame["type"] for frame in talk.sent] == ["get_state"]
 
 
 def test_sub_agents_have_lanes() -> None:
     talk = running("18")
-    talk.hear(*said(reply(call("c1", "task"), stop="toolUse")), execution("start", args={}))
+    talk.receive(*said(reply(call("c1", "task"), stop="toolUse")), execution("start", args={}))
     started = {"id": "k", "agent": "scout", "status": "started", "parentToolCallId": "c1", "description": "look"}
-    told = {"id": "k", "event": {"type": "turn_start"}}
+    result = {"id": "k", "event": {"type": "turn_start"}}
     spoken = {"id": "k", "event": {"type": "message_end", "message": reply(text("Found"))}}
     progress = {"progress": {"id": "k", "lastIntent": "half", "toolCount": 2}}
     ended = {"id": "k", "agent": "scout", "status": "completed"}
-    heard = talk.hear(
+    received = talk.receive(
         {"type": "subagent_lifecycle", "payload": started},
-        {"type": "subagent_event", "payload": told},
+        {"type": "subagent_event", "payload": result},
         {"type": "subagent_event", "payload": spoken},
         {"type": "subagent_progress", "payload": progress},
         {"type": "subagent_lifecycle", "payload": ended},
         only=(AgentStarted, AgentProgress, AgentEnded, TextDelta),
     )
     place: dict[str, Any] = {"turn": "t1", "agent": "k"}
-    assert heard == [
+    assert received == [
         AgentStarted(call="c1", name="scout", task="look", **place),
         TextDelta("Found", **place),
         AgentProgress("half", calls=2, **place),
@@ -582,25 +586,25 @@ def test_sub_agents_have_lanes() -> None:
 
 def test_a_tool_of_the_hosts_is_called_and_answered() -> None:
     talk = running("18")
-    talk.say(Hello(offers={"tools": [{"name": "look", "description": "d", "parameters": {}}]}, ref="r"))
+    talk.send(Hello(offers={"tools": [{"name": "look", "description": "d", "parameters": {}}]}, ref="r"))
     assert [frame["type"] for frame in talk.sent] == ["set_host_tools"]
-    asked = {"type": "host_tool_call", "id": "h1", "toolCallId": "c1", "toolName": "look", "arguments": {"a": 1}}
-    assert talk.hear(asked) == [HostCall("h1", "tool", {"name": "look", "args": {"a": 1}, "call": "c1"}, **T)]
-    assert talk.say(HostReply("h1", "half", partial=True, ref="r1")) == [Reply("r1")]
-    assert talk.say(HostReply("h1", {"content": [text("done")]}, ref="r2")) == [Reply("r2")]
+    requested = {"type": "host_tool_call", "id": "h1", "toolCallId": "c1", "toolName": "look", "arguments": {"a": 1}}
+    assert talk.receive(requested) == [HostCall("h1", "tool", {"name": "look", "args": {"a": 1}, "call": "c1"}, **T)]
+    assert talk.send(HostReply("h1", "half", partial=True, ref="r1")) == [Reply("r1")]
+    assert talk.send(HostReply("h1", {"content": [text("done")]}, ref="r2")) == [Reply("r2")]
     assert talk.sent == [
         {"type": "host_tool_update", "id": "h1", "partialResult": shown("half")},
         {"type": "host_tool_result", "id": "h1", "result": shown("done")},
     ]
-    [gone] = talk.say(HostReply("h1", "again", ref="r3"))
+    [gone] = talk.send(HostReply("h1", "again", ref="r3"))
     assert isinstance(gone, Reply)
     assert gone.failure
 
 
 def test_a_host_call_that_is_given_up_has_ended() -> None:
     talk = Talk("18")
-    talk.hear({"type": "host_uri_request", "id": "h1", "operation": "read", "url": "db://a"})
-    assert talk.hear({"type": "host_uri_cancel", "id": "x", "targetId": "h1"}) == [HostCallEnded("h1")]
+    talk.receive({"type": "host_uri_request", "id": "h1", "operation": "read", "url": "db://a"})
+    assert talk.receive({"type": "host_uri_cancel", "id": "x", "targetId": "h1"}) == [HostCallEnded("h1")]
 
 
 # The four rules for a decoder (tests/seeds/test_seed_003.py), and pieces.
@@ -609,8 +613,8 @@ def test_a_host_call_that_is_given_up_has_ended() -> None:
 def test_unknown_frames_are_passed_on_and_unknown_fields_are_ignored() -> None:
     talk = Talk()
     weather = {"type": "weather", "sky": "blue"}
-    assert talk.hear(weather) == [UnknownEvent("weather", jsonl.dump(weather).strip())]
-    assert talk.hear({**START, "mood": "good"}, only=TurnStarted) != []
+    assert talk.receive(weather) == [UnknownEvent("weather", jsonl.dump(weather).strip())]
+    assert talk.receive({**START, "mood": "good"}, only=TurnStarted) != []
     assert talk.side.outcomes["unknown"] == 1
 
 
@@ -620,12 +624,12 @@ def test_unknown_frames_are_passed_on_and_unknown_fields_are_ignored() -> None:
 )
 def test_a_malformed_line_is_counted_logged_and_survived(line: bytes) -> None:
     talk = Talk()
-    [heard] = talk.side.receive(line + b"\n")
-    assert isinstance(heard, MalformedEvent)
-    assert heard.line == line
+    [received] = talk.side.receive(line + b"\n")
+    assert isinstance(received, MalformedEvent)
+    assert received.line == line
     assert talk.side.outcomes["malformed"] == 1
     assert len(talk.side.to_log()) == 1
-    assert talk.hear(START) != []
+    assert talk.receive(START) != []
 
 
 def test_only_some_malformed_lines_are_logged() -> None:
@@ -644,12 +648,12 @@ def pieces(frame: Frame, size: int = 20) -> list[Frame]:
 
 def test_a_frame_in_pieces_is_one_frame() -> None:
     talk = Talk("18", ready=False)
-    assert talk.hear(*pieces({**READY, "padding": "x" * 100})) == [Ready()]
+    assert talk.receive(*pieces({**READY, "padding": "x" * 100})) == [Ready()]
 
 
 def test_pieces_that_do_not_fit_are_malformed() -> None:
     first, *rest = pieces({**READY, "padding": "x" * 100})
     for wrong in ([first, *rest[1:]], [*rest], [first, {**rest[0], "data": "%"}], [first, {"type": "x"}, *rest]):
-        heard = Talk("18").hear(*wrong, only=(MalformedEvent, Ready))
-        assert heard
-        assert all(isinstance(event, MalformedEvent) for event in heard)
+        received = Talk("18").receive(*wrong, only=(MalformedEvent, Ready))
+        assert received
+        assert all(isinstance(event, MalformedEvent) for event in received)

@@ -51,9 +51,9 @@ ENDS = (TurnStarted, TurnEnded, Settled)
 
 def prompted(version: str = "13", words: str = "hi") -> Talk:
     talk = Talk(version)
-    talk.say(Prompt("t1", words, ref="r1"))
+    talk.send(Prompt("t1", words, ref="r1"))
     assert [frame["type"] for frame in talk.sent] == ["prompt"]
-    talk.hear(answer("t1", "prompt"))
+    talk.receive(answer("t1", "prompt"))
     return talk
 
 
@@ -67,21 +67,21 @@ def ended(events: list[Event]) -> list[tuple[str, str]]:
 def test_after_ready_the_state_tells_session_and_model() -> None:
     talk = Talk(ready=False)
     assert talk.sent == []
-    assert talk.hear(READY) == [Ready()]
+    assert talk.receive(READY) == [Ready()]
     settings = [SettingChanged("model", "m"), SettingChanged("session", "s")]
     assert talk.state(IDLE) == settings
 
 
 def test_pi_is_ready_when_it_answers() -> None:
     talk = Talk("pi", ready=False)
-    assert talk.say(Prompt("t1", "hi")) == []
+    assert talk.send(Prompt("t1", "hi")) == []
     assert talk.state(IDLE) == [Ready(model="m", session="s")]
     assert [frame["type"] for frame in talk.sent] == ["prompt"], "what was said too early is said now"
 
 
 def test_omp_18_is_asked_for_whole_frames() -> None:
     talk = Talk("18", ready=False)
-    talk.hear({**READY, "supportedProtocolVersions": [1, 2], "maxFrameBytes": 1_048_576})
+    talk.receive({**READY, "supportedProtocolVersions": [1, 2], "maxFrameBytes": 1_048_576})
     sent = talk.sent
     assert [{**frame, "id": ""} for frame in sent] == [
         {"type": "negotiate_protocol", "id": "", "protocolVersion": 2},
@@ -90,7 +90,7 @@ def test_omp_18_is_asked_for_whole_frames() -> None:
         {"type": "get_state", "id": ""},
     ]
     refused = answer(sent[2]["id"], "set_ask_dialog", error="Unknown command: set_ask_dialog")
-    assert talk.hear(refused) == [], "no release of omp knows it yet"
+    assert talk.receive(refused) == [], "no release of omp knows it yet"
 
 
 # A turn.
@@ -98,16 +98,16 @@ def test_omp_18_is_asked_for_whole_frames() -> None:
 
 def test_a_plain_turn_from_prompt_to_end() -> None:
     talk = Talk()
-    assert talk.say(Prompt("t1", "hi", ref="r1")) == []
+    assert talk.send(Prompt("t1", "hi", ref="r1")) == []
     assert talk.sent == [{"type": "prompt", "message": "hi", "id": "t1"}]
     hello = reply(text("Hello"), responseId="x")
-    heard = talk.hear(
+    received = talk.receive(
         answer("t1", "prompt"), START, STEP, *user("hi"),
         {"type": "message_start", "message": reply()}, update("text_start"), update("text_delta", delta="Hel"),
         update("text_delta", delta="lo"), update("text_end", content="Hello"),
         {"type": "message_end", "message": hello}, STEP_END, end(hello),
     )  # fmt: skip
-    assert heard == [
+    assert received == [
         Reply("r1"),
         TurnStarted(**T),
         UserMessage("hi", **T),
@@ -123,7 +123,7 @@ def test_a_plain_turn_from_prompt_to_end() -> None:
 
 def test_the_state_is_asked_for_until_nothing_runs() -> None:
     talk = prompted()
-    talk.hear(START, end(reply(text("a"))))
+    talk.receive(START, end(reply(text("a"))))
     for _ in range(3):
         assert talk.state(BUSY, only=ENDS) == []
     assert ended(talk.state(IDLE)) == [("t1", "end")]
@@ -140,23 +140,23 @@ def test_the_state_is_asked_for_until_nothing_runs() -> None:
 )
 def test_an_engine_that_says_when_a_turn_is_over_is_believed(frame: dict[str, Any]) -> None:
     talk = prompted()
-    talk.hear(START, *said(reply(text("a"))), end())
-    assert talk.hear(frame, only=ENDS) == [TurnEnded("end", SPENT, 1, **T), Settled()]
+    talk.receive(START, *said(reply(text("a"))), end())
+    assert talk.receive(frame, only=ENDS) == [TurnEnded("end", SPENT, 1, **T), Settled()]
     assert talk.state(IDLE, only=ENDS) == [], "and only once"
 
 
 def test_omp_18_marks_the_last_run() -> None:
     talk = prompted("18")
-    assert talk.hear(START, end(isTerminal=False), only=ENDS) == [TurnStarted(**T)]
-    assert talk.hear(START, end(isTerminal=True), only=ENDS) == [TurnEnded("end", **T)]
+    assert talk.receive(START, end(isTerminal=False), only=ENDS) == [TurnStarted(**T)]
+    assert talk.receive(START, end(isTerminal=True), only=ENDS) == [TurnEnded("end", **T)]
     assert talk.state(IDLE, only=ENDS) == [Settled()]
 
 
 def test_omp_18_3_ends_a_turn_whose_work_goes_on_in_the_background() -> None:
     talk = prompted("18")
-    assert talk.hear(START, end(yielded=False), only=ENDS) == [TurnStarted(**T)]
+    assert talk.receive(START, end(yielded=False), only=ENDS) == [TurnStarted(**T)]
     assert talk.sent == [], "nobody asks whether it is over"
-    assert talk.hear(START, end(isTerminal=False, yielded=True), only=ENDS) == []
+    assert talk.receive(START, end(isTerminal=False, yielded=True), only=ENDS) == []
     assert talk.state(IDLE, only=ENDS) == [TurnEnded("end", **T), Settled()]
 
 
@@ -165,20 +165,20 @@ def test_a_prompt_result_tells_how_it_ended() -> None:
     error = {"message": "no credit", "httpStatus": 402, "retryable": False}
     frame = {"type": "prompt_result", "id": "t1", "status": "error", "error": error, "sessionSettled": False}
     failure = Failure("auth", "no credit", "provider")
-    assert talk.hear(START, end(), frame, only=TurnEnded) == [TurnEnded("error", failure=failure, **T)]
+    assert talk.receive(START, end(), frame, only=TurnEnded) == [TurnEnded("error", failure=failure, **T)]
 
 
 def test_reasons_come_from_the_last_reply() -> None:
     for stop, reason in (("stop", "end"), ("length", "length"), ("aborted", "cancelled"), ("error", "error")):
         talk = prompted()
-        talk.hear(START, *said(reply(stop=stop, errorMessage="why")), end())
-        heard = [*talk.state(IDLE), *(talk.state(IDLE) if reason == "error" else [])]
-        assert ended(heard) == [("t1", reason)]
+        talk.receive(START, *said(reply(stop=stop, errorMessage="why")), end())
+        received = [*talk.state(IDLE), *(talk.state(IDLE) if reason == "error" else [])]
+        assert ended(received) == [("t1", reason)]
 
 
 def test_a_run_that_broke_says_so_only_in_its_end() -> None:
     talk = prompted()
-    talk.hear(START, end(reply(stop="error", errorMessage="it broke")))
+    talk.receive(START, end(reply(stop="error", errorMessage="it broke")))
     talk.state(IDLE)
     [event] = talk.state(IDLE, only=TurnEnded)
     assert event == TurnEnded("error", failure=Failure("provider_error", "it broke", "provider"), **T)
@@ -186,7 +186,7 @@ def test_a_run_that_broke_says_so_only_in_its_end() -> None:
 
 def test_a_turn_that_nobody_asked_for_is_the_engines() -> None:
     talk = Talk()
-    assert talk.hear(START) == [TurnStarted("engine", turn="id-1")]
+    assert talk.receive(START) == [TurnStarted("engine", turn="id-1")]
 
 
 # A turn that goes on after a run.
@@ -194,40 +194,40 @@ def test_a_turn_that_nobody_asked_for_is_the_engines() -> None:
 
 def test_a_retry_is_the_same_turn() -> None:
     talk = prompted()
-    talk.hear(START, STEP, *said(FAILED), STEP_END, end(FAILED))
-    started = talk.hear(RETRY)
+    talk.receive(START, STEP, *said(FAILED), STEP_END, end(FAILED))
+    started = talk.receive(RETRY)
     assert started == [RetryStarted(1, 3, 2000, "overloaded", **T)]
     assert talk.state(BUSY, only=ENDS) == []
     assert talk.sent == [], "nobody asks while it waits"
     ok = {"type": "auto_retry_end", "success": True, "attempt": 1}
-    heard = talk.hear(START, STEP, *said(reply(text("a"))), ok, STEP_END, end(), only=(*ENDS, RetryEnded))
-    assert heard == [RetryEnded(True, 1, **T)]
+    received = talk.receive(START, STEP, *said(reply(text("a"))), ok, STEP_END, end(), only=(*ENDS, RetryEnded))
+    assert received == [RetryEnded(True, 1, **T)]
     assert talk.state(IDLE, only=ENDS) == [TurnEnded("end", SPENT + SPENT, 2, **T), Settled()]
 
 
 def test_an_idle_state_before_a_retry_is_not_trusted() -> None:
     talk = prompted()
-    talk.hear(START, *said(FAILED), end())
+    talk.receive(START, *said(FAILED), end())
     assert talk.state(IDLE, only=ENDS) == []
-    assert talk.hear(RETRY, only=ENDS) == []
+    assert talk.receive(RETRY, only=ENDS) == []
     assert talk.state(IDLE, only=ENDS) == [], "pi is idle while it waits"
 
 
 def test_retries_that_are_used_up_end_the_turn() -> None:
     talk = prompted()
     given_up = {"type": "auto_retry_end", "success": False, "attempt": 3, "finalError": "overloaded"}
-    heard = talk.hear(START, *said(FAILED), end(), RETRY, START, *said(FAILED), end(), given_up, only=RetryEnded)
-    assert heard == [RetryEnded(False, 3, "overloaded", **T)]
+    received = talk.receive(START, *said(FAILED), end(), RETRY, START, *said(FAILED), end(), given_up, only=RetryEnded)
+    assert received == [RetryEnded(False, 3, "overloaded", **T)]
     talk.state(IDLE)
     assert ended(talk.state(IDLE)) == [("t1", "error")]
 
 
 def test_a_retry_that_is_stopped_is_a_cancelled_turn() -> None:
     talk = prompted()
-    talk.hear(START, *said(FAILED), end(), RETRY)
-    talk.say(Cancel(ref="stop"))
+    talk.receive(START, *said(FAILED), end(), RETRY)
+    talk.send(Cancel(ref="stop"))
     [abort] = talk.sent
-    talk.hear(
+    talk.receive(
         {"type": "auto_retry_end", "success": False, "finalError": "Retry cancelled"}, answer(abort["id"], "abort")
     )
     talk.state(IDLE)
@@ -236,20 +236,20 @@ def test_a_retry_that_is_stopped_is_a_cancelled_turn() -> None:
 
 def test_a_compaction_that_continues_is_the_same_turn() -> None:
     talk = prompted()
-    talk.hear(START, *said(FAILED), end(), {"type": "auto_compaction_start", "reason": "overflow"})
+    talk.receive(START, *said(FAILED), end(), {"type": "auto_compaction_start", "reason": "overflow"})
     result = {"summary": "short", "tokensBefore": 9, "firstKeptEntryId": "k"}
     done = {"type": "auto_compaction_end", "result": result, "aborted": False, "willRetry": True}
-    assert talk.hear(done) == [CompactionEnded(True, "short", 9, first_kept="k", **T)]
+    assert talk.receive(done) == [CompactionEnded(True, "short", 9, first_kept="k", **T)]
     assert talk.sent == []
-    talk.hear(START, *said(reply(text("a"))), end())
+    talk.receive(START, *said(reply(text("a"))), end())
     assert ended(talk.state(IDLE)) == [("t1", "end")]
 
 
 def test_a_compaction_that_was_all_ends_the_turn() -> None:
     talk = prompted("pi")
     talk.state(BUSY)
-    talk.hear(START, *said(reply(text("a"))), end(), {"type": "compaction_start", "reason": "threshold"})
-    talk.hear(
+    talk.receive(START, *said(reply(text("a"))), end(), {"type": "compaction_start", "reason": "threshold"})
+    talk.receive(
         {"type": "compaction_end", "reason": "threshold", "aborted": False, "willRetry": False, "errorMessage": "no"}
     )
     assert ended(talk.state(IDLE)) == [("t1", "end")]
@@ -266,25 +266,25 @@ def test_a_command_of_an_extension_ends_without_a_run() -> None:
 
 def test_a_local_command_of_omp_18_ends_at_once() -> None:
     talk = Talk("18")
-    talk.say(Prompt("t1", "/model", ref="r1"))
-    heard = talk.hear(answer("t1", "prompt", {"agentInvoked": False}))
-    assert heard == [Reply("r1"), TurnStarted(**T), TurnEnded("end", **T)]
+    talk.send(Prompt("t1", "/model", ref="r1"))
+    received = talk.receive(answer("t1", "prompt", {"agentInvoked": False}))
+    assert received == [Reply("r1"), TurnStarted(**T), TurnEnded("end", **T)]
 
 
 def test_a_prompt_that_is_stopped_before_it_began_is_cancelled() -> None:
     talk = prompted()
-    talk.say(Cancel(ref="stop"))
+    talk.send(Cancel(ref="stop"))
     [abort] = talk.sent
-    assert talk.hear(answer(abort["id"], "abort"), only=Reply) == [Reply("stop")]
+    assert talk.receive(answer(abort["id"], "abort"), only=Reply) == [Reply("stop")]
     talk.state(IDLE)
     assert ended(talk.state(IDLE)) == [("t1", "cancelled")]
 
 
 def test_a_prompt_that_begins_although_it_was_stopped_is_stopped_again() -> None:
     talk = prompted("pi")
-    talk.say(Cancel(ref="stop"))
+    talk.send(Cancel(ref="stop"))
     assert [frame["type"] for frame in talk.sent] == ["get_state", "abort"]
-    talk.hear(START)
+    talk.receive(START)
     assert [frame["type"] for frame in talk.sent] == ["abort"]
 
 
@@ -293,24 +293,24 @@ def test_a_prompt_that_begins_although_it_was_stopped_is_stopped_again() -> None
 
 def test_an_error_after_the_acknowledgement_ends_the_turn() -> None:
     talk = prompted()
-    heard = talk.hear(answer("t1", "prompt", error="No model selected."))
-    assert heard == [TurnEnded("error", failure=Failure("refused", "No model selected.", "engine"), **T)]
+    received = talk.receive(answer("t1", "prompt", error="No model selected."))
+    assert received == [TurnEnded("error", failure=Failure("refused", "No model selected.", "engine"), **T)]
 
 
 def test_an_error_before_the_acknowledgement_is_the_answer() -> None:
     talk = Talk()
-    talk.say(Prompt("t1", "hi", ref="r1"))
-    heard = talk.hear(answer("t1", "prompt", error="busy"), answer("t1", "prompt"))
-    assert heard == [Reply("r1", failure=Failure("refused", "busy", "engine"))]
-    talk.say(Prompt("t2", "again", ref="r2"))
+    talk.send(Prompt("t1", "hi", ref="r1"))
+    received = talk.receive(answer("t1", "prompt", error="busy"), answer("t1", "prompt"))
+    assert received == [Reply("r1", failure=Failure("refused", "busy", "engine"))]
+    talk.send(Prompt("t2", "again", ref="r2"))
     assert [frame["id"] for frame in talk.sent] == ["t1", "t2"], "nothing is under way any more"
 
 
 def test_a_prompt_that_waited_and_is_refused_has_its_end() -> None:
     talk = prompted()
-    assert talk.say(Prompt("t2", "next", ref="r2")) == [Reply("r2")]
-    talk.hear(START, end(), {"type": "session_settled"})
-    assert ended(talk.hear(answer("t2", "prompt", error="no"), answer("t2", "prompt"))) == [("t2", "error")]
+    assert talk.send(Prompt("t2", "next", ref="r2")) == [Reply("r2")]
+    talk.receive(START, end(), {"type": "session_settled"})
+    assert ended(talk.receive(answer("t2", "prompt", error="no"), answer("t2", "prompt"))) == [("t2", "error")]
 
 
 # While a turn runs.
@@ -318,89 +318,91 @@ def test_a_prompt_that_waited_and_is_refused_has_its_end() -> None:
 
 def test_a_second_prompt_waits_for_the_end_of_the_first() -> None:
     talk = prompted()
-    talk.hear(START)
-    assert talk.say(Prompt("t2", "next", ref="r2")) == [Reply("r2")]
+    talk.receive(START)
+    assert talk.send(Prompt("t2", "next", ref="r2")) == [Reply("r2")]
     assert talk.sent == []
-    talk.hear(end())
-    heard = talk.state(IDLE, only=ENDS)
-    assert heard == [TurnEnded("end", **T)], "and nothing has settled"
+    talk.receive(end())
+    received = talk.state(IDLE, only=ENDS)
+    assert received == [TurnEnded("end", **T)], "and nothing has settled"
     assert [frame["id"] for frame in talk.sent] == ["t2"]
-    assert talk.hear(answer("t2", "prompt"), START, only=ENDS) == [TurnStarted(turn="t2")]
+    assert talk.receive(answer("t2", "prompt"), START, only=ENDS) == [TurnStarted(turn="t2")]
 
 
 def test_a_prompt_that_interrupts_ends_the_first() -> None:
     talk = prompted()
-    talk.hear(START)
-    talk.say(Prompt("t2", "stop that", busy="interrupt", ref="r2"))
+    talk.receive(START)
+    talk.send(Prompt("t2", "stop that", busy="interrupt", ref="r2"))
     assert [(frame["type"], frame["id"]) for frame in talk.sent] == [("abort_and_prompt", "t2")]
     aborted = reply(stop="aborted")
-    heard = talk.hear(*said(aborted), end(aborted), answer("t2", "abort_and_prompt"), START, only=(*ENDS, Reply))
-    assert heard == [TurnEnded("cancelled", SPENT, 1, **T), Reply("r2"), TurnStarted(turn="t2")]
+    received = talk.receive(*said(aborted), end(aborted), answer("t2", "abort_and_prompt"), START, only=(*ENDS, Reply))
+    assert received == [TurnEnded("cancelled", SPENT, 1, **T), Reply("r2"), TurnStarted(turn="t2")]
 
 
 def test_pi_is_stopped_first_and_then_prompted() -> None:
     talk = prompted("pi")
     talk.state(BUSY)
-    talk.hear(START)
-    assert talk.say(Prompt("t2", "stop that", busy="interrupt", ref="r2")) == [Reply("r2")]
+    talk.receive(START)
+    assert talk.send(Prompt("t2", "stop that", busy="interrupt", ref="r2")) == [Reply("r2")]
     assert [frame["type"] for frame in talk.sent] == ["abort"]
 
 
 def test_a_steer_comes_back_as_what_it_was() -> None:
     talk = prompted()
-    talk.hear(START, STEP, *user("hi"))
-    talk.say(Steer("faster", ref="r2"))
-    talk.say(Steer("and then?", when="last"))
+    talk.receive(START, STEP, *user("hi"))
+    talk.send(Steer("faster", ref="r2"))
+    talk.send(Steer("and then?", when="last"))
     assert [frame["type"] for frame in talk.sent] == ["steer", "follow_up"]
-    heard = talk.hear(*user("and then?"), *user("faster"), only=UserMessage)
-    assert heard == [UserMessage("and then?", "follow_up", **T), UserMessage("faster", "steer", **T)]
+    received = talk.receive(*user("and then?"), *user("faster"), only=UserMessage)
+    assert received == [UserMessage("and then?", "follow_up", **T), UserMessage("faster", "steer", **T)]
 
 
 def test_a_steer_needs_a_turn_unless_it_may_wait() -> None:
     talk = Talk()
-    [refused] = talk.say(Steer("faster", ref="r1"))
+    [refused] = talk.send(Steer("faster", ref="r1"))
     assert isinstance(refused, Reply)
     assert refused.failure
     assert refused.failure.code == "idle"
-    talk.say(Steer("faster", idle="keep"))
+    talk.send(Steer("faster", idle="keep"))
     assert [frame["type"] for frame in talk.sent] == ["steer"]
 
 
 def test_cancel_ends_what_waits_and_is_answered_when_the_turn_has_ended() -> None:
     talk = prompted()
-    talk.hear(START)
-    talk.say(Prompt("t2", "next"))
-    assert talk.say(Cancel(ref="stop")) == [TurnEnded("cancelled", turn="t2")]
+    talk.receive(START)
+    talk.send(Prompt("t2", "next"))
+    assert talk.send(Cancel(ref="stop")) == [TurnEnded("cancelled", turn="t2")]
     [abort] = talk.sent
     aborted = reply(stop="aborted", errorMessage="Request was aborted")
-    talk.hear(*said(aborted), end(aborted))
-    [asked] = talk.sent
-    heard = talk.hear(answer(abort["id"], "abort"), answer(asked["id"], "get_state", IDLE), only=(*ENDS, Reply))
-    assert heard == [Reply("stop"), TurnEnded("cancelled", SPENT, 1, **T), Settled()]
+    talk.receive(*said(aborted), end(aborted))
+    [requested] = talk.sent
+    received = talk.receive(
+        answer(abort["id"], "abort"), answer(requested["id"], "get_state", IDLE), only=(*ENDS, Reply)
+    )
+    assert received == [Reply("stop"), TurnEnded("cancelled", SPENT, 1, **T), Settled()]
 
 
 def test_cancel_is_a_no_op_while_nothing_runs() -> None:
     talk = Talk()
-    assert talk.say(Cancel(ref="stop")) == [Reply("stop")]
+    assert talk.send(Cancel(ref="stop")) == [Reply("stop")]
     assert talk.sent == []
 
 
 @pytest.mark.parametrize("command", ["new_session", "switch_session"])
 def test_a_run_that_another_session_cut_off_ends_with_its_answer(command: str) -> None:
     talk = prompted()
-    talk.hear(START)
-    talk.say(OpenSession(how="new" if command == "new_session" else "resume", target="/s.jsonl", ref="r2"))
-    [asked] = talk.sent
-    assert ended(talk.hear(answer(asked["id"], command, {"cancelled": False}))) == [("t1", "cancelled")]
+    talk.receive(START)
+    talk.send(OpenSession(how="new" if command == "new_session" else "resume", target="/s.jsonl", ref="r2"))
+    [requested] = talk.sent
+    assert ended(talk.receive(answer(requested["id"], command, {"cancelled": False}))) == [("t1", "cancelled")]
 
 
 def test_a_run_that_a_compaction_cut_off_ends_with_its_answer() -> None:
     talk = prompted()
-    talk.hear(START)
-    talk.say(Compact(busy="interrupt", ref="r2"))
-    [asked] = talk.sent
-    heard = talk.hear(answer(asked["id"], "compact", {"summary": "short", "tokensBefore": 9}))
-    assert heard == [
+    talk.receive(START)
+    talk.send(Compact(busy="interrupt", ref="r2"))
+    [requested] = talk.sent
+    received = talk.receive(answer(requested["id"], "compact", {"summary": "short", "tokensBefore": 9}))
+    assert received == [
         Reply("r2"),
         TurnEnded("cancelled", **T),
         CompactionStarted("manual"),
@@ -410,11 +412,11 @@ def test_a_run_that_a_compaction_cut_off_ends_with_its_answer() -> None:
 
 def test_a_run_that_a_failed_compaction_cut_off_is_found_out() -> None:
     talk = prompted()
-    talk.hear(START)
-    talk.say(Compact(busy="interrupt", ref="r2"))
-    [asked] = talk.sent
-    talk.hear(answer("", "parse", error="Failed to parse command: Nothing to compact"))
-    assert asked["type"] == "compact"
+    talk.receive(START)
+    talk.send(Compact(busy="interrupt", ref="r2"))
+    [requested] = talk.sent
+    talk.receive(answer("", "parse", error="Failed to parse command: Nothing to compact"))
+    assert requested["type"] == "compact"
     assert ended(talk.state(IDLE)) == [("t1", "cancelled")]
 
 
@@ -423,14 +425,14 @@ def test_a_run_that_a_failed_compaction_cut_off_is_found_out() -> None:
 
 def test_an_engine_that_vanishes_ends_every_turn() -> None:
     talk = prompted()
-    talk.hear(START)
-    talk.say(Prompt("t2", "next"))
+    talk.receive(START)
+    talk.send(Prompt("t2", "next"))
     assert ended(talk.side.receive_eof()) == [("t1", "error"), ("t2", "error")]
 
 
 def test_an_end_that_was_only_waited_for_stands_when_the_engine_vanishes() -> None:
     talk = prompted()
-    talk.hear(START, *said(reply(text("a"))), end())
+    talk.receive(START, *said(reply(text("a"))), end())
     assert ended(talk.side.receive_eof()) == [("t1", "end")]
 
 
@@ -440,25 +442,25 @@ STILL_BUSY = "Agent is already processing. Use steer() or followUp() to queue me
 def test_a_prompt_that_waited_and_still_came_too_early_waits_again() -> None:
     """omp says that nothing runs a moment before it takes the next prompt."""
     talk = prompted()
-    talk.say(Prompt("t2", "second", ref="r2"))
-    talk.hear(START, STEP, *user("hi"), *said(reply(text("yo"))), STEP_END, end())
+    talk.send(Prompt("t2", "second", ref="r2"))
+    talk.receive(START, STEP, *user("hi"), *said(reply(text("yo"))), STEP_END, end())
     assert ended(talk.state(IDLE)) == [("t1", "end")]
     assert [frame["id"] for frame in talk.sent if frame["type"] == "prompt"] == ["t2"]
-    assert talk.hear(answer("t2", "prompt", error=STILL_BUSY), answer("t2", "prompt"), only=TurnEnded) == []
+    assert talk.receive(answer("t2", "prompt", error=STILL_BUSY), answer("t2", "prompt"), only=TurnEnded) == []
     talk.state(IDLE)
     assert [frame["id"] for frame in talk.sent if frame["type"] == "prompt"] == ["t2"]
-    heard = talk.hear(answer("t2", "prompt"), START, STEP, *user("second"), only=TurnStarted)
-    assert [event.turn for event in heard] == ["t2"]
+    received = talk.receive(answer("t2", "prompt"), START, STEP, *user("second"), only=TurnStarted)
+    assert [event.turn for event in received] == ["t2"]
 
 
 def test_a_prompt_that_is_sent_right_after_a_turn_and_comes_too_early_is_sent_again() -> None:
     talk = prompted()
-    talk.hear(START, STEP, *user("hi"), *said(reply(text("yo"))), STEP_END, end())
+    talk.receive(START, STEP, *user("hi"), *said(reply(text("yo"))), STEP_END, end())
     assert ended(talk.state(IDLE)) == [("t1", "end")]
-    talk.say(Prompt("t2", "second", ref="r2"))
-    refused = talk.hear(answer("t2", "prompt", error=STILL_BUSY), answer("t2", "prompt"), only=Reply)
+    talk.send(Prompt("t2", "second", ref="r2"))
+    refused = talk.receive(answer("t2", "prompt", error=STILL_BUSY), answer("t2", "prompt"), only=Reply)
     assert [(reply.ref, reply.failure) for reply in refused] == [("r2", None)]
     talk.state(IDLE)
     assert [frame["id"] for frame in talk.sent if frame["type"] == "prompt"] == ["t2"]
-    heard = talk.hear(answer("t2", "prompt"), START, STEP, *user("second"), only=(Reply, TurnStarted))
-    assert [type(event) for event in heard] == [TurnStarted]
+    received = talk.receive(answer("t2", "prompt"), START, STEP, *user("second"), only=(Reply, TurnStarted))
+    assert [type(event) for event in received] == [TurnStarted]

@@ -78,9 +78,9 @@ def test_L2_a_command_that_our_own_code_breaks_on_is_answered_once(
 
     talk = run(conversation, tmp_path, Played(ANSWER), library=Shaky(tmp_path))
     assert sorted(refs(talk)) == ["r", "v"]
-    told = next(reply.failure for reply in talk.of(Reply) if reply.ref == "r")
-    assert told is not None
-    assert (told.code, failure[1] in told.message) == (failure[0], True)
+    result = next(reply.failure for reply in talk.of(Reply) if reply.ref == "r")
+    assert result is not None
+    assert (result.code, failure[1] in result.message) == (failure[0], True)
     assert [end.reason for end in talk.of(TurnEnded)] == ["end"]
 
 

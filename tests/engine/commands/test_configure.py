@@ -40,8 +40,8 @@ def test_what_the_new_model_can_do_is_told_before_its_name_and_only_if_it_is_som
     infos = [PLAIN, CLEVER, ModelInfo("plain too"), ModelInfo("known", priced=True, images=True)]
     changes = [Configure({"model": model}) for model in ("clever", "plain", "plain too", "known", "known")]
     talk = converse(tmp_path, Played(infos=infos), changes, model="plain")
-    told = [event.value if event.key == "model" else event.key for event in talk.of(SettingChanged)]
-    assert told == ["abilities", "clever", "abilities", "plain", "plain too", "abilities", "known", "known"]
+    result = [event.value if event.key == "model" else event.key for event in talk.of(SettingChanged)]
+    assert result == ["abilities", "clever", "abilities", "plain", "plain too", "abilities", "known", "known"]
     able = [event.value for event in talk.of(SettingChanged) if event.key == "abilities"]
     assert able == [
         Abilities(thinking=True, effort_levels=("low", "high"), extras={"cost_attribution": False}),

@@ -61,9 +61,9 @@ def test_a_host_that_says_hello_is_told_what_there_is(tmp_path: Path) -> None:
     (skill / "SKILL.md").write_text("---\nname: bake\ndescription: Bakes.\n---\nBake.")
     skills = standard_tools(str(tmp_path), {"HOME": str(tmp_path / "home")})["Skill"]
     talk = converse(tmp_path, Scripted.in_order("x"), [Hello(ref="h")], Echo(), skills)
-    told = settings(talk)
-    assert told.pop("commands")
-    assert told == {
+    result = settings(talk)
+    assert result.pop("commands")
+    assert result == {
         "cwd": str(tmp_path),
         "tools": ["Echo", "Skill", "Spawn"],
         "agents": [GENERAL, "reviewer"],
@@ -185,8 +185,8 @@ def test_a_tool_that_is_there_already_is_refused_and_nothing_changes(tmp_path: P
     talk = converse(tmp_path, Scripted.in_order("x"), offers, Echo())
     codes = [event.failure.code if event.failure else "" for event in talk.of(Reply)]
     assert codes == ["bad_offer", "bad_offer", "", "", ""]
-    told = [event.value for event in talk.of(SettingChanged) if event.key == "tools"]
-    assert told == [["Echo", "Spawn", "lamp"], ["Echo", "Spawn"]]
+    result = [event.value for event in talk.of(SettingChanged) if event.key == "tools"]
+    assert result == [["Echo", "Spawn", "lamp"], ["Echo", "Spawn"]]
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ class Keeper:
         self.talk: Talk | None = None
         self._answering: set[asyncio.Task[None]] = set()
 
-    def hear(self, event: Event) -> Command | None:
+    def receive(self, event: Event) -> Command | None:
         if isinstance(event, HostCall) and event.params["server_name"] == "shop":
             self._answering.add(asyncio.create_task(self._answer(event)))
             return None
@@ -293,5 +293,5 @@ def test_a_host_with_servers_is_answered_once_their_tools_are_there(tmp_path: Pa
             assert (settings(talk)["tools"], settings(talk)["servers"]) == (["Spawn"], ())
         await custody.close()
 
-    talk = run(conversation, tmp_path, using("mcp__shop__add", a="2", b="3"), host=host.hear, mode="force")
+    talk = run(conversation, tmp_path, using("mcp__shop__add", a="2", b="3"), host=host.receive, mode="force")
     assert [event.output for event in talk.of(ToolFinished)] == ["5"]

@@ -44,18 +44,18 @@ def reply(text: str, usage: Usage = USED, request: str = "") -> list[Any]:
     return [TextChunk(text), BlockDone(Text(text)), ReplyDone("end", usage, request, "m")]
 
 
-def asked(folder: Path, model: Provider, what: str, *prompts: str, **args: Any) -> Any:
+def requested(folder: Path, model: Provider, what: str, *prompts: str, **args: Any) -> Any:
     """The answer after these prompts."""
-    found: list[Any] = []
+    actual: list[Any] = []
 
     async def conversation(talk: Talk) -> None:
         for number, prompt in enumerate(prompts, 1):
             talk.send(Prompt(f"t{number}", prompt))
             await talk.until(Settled, number)
-        found.append(await talk.answer(Query(what, args, ref="q")))
+        actual.append(await talk.answer(Query(what, args, ref="q")))
 
     run(conversation, folder, model, Echo(), store=MemoryStore(str(folder), "s1"), models=Listed())
-    return found[0]
+    return actual[0]
 
 
 def user(text: str) -> Message:
@@ -63,7 +63,7 @@ def user(text: str) -> Message:
 
 
 def test_the_state_names_everything_that_is_set(tmp_path: Path) -> None:
-    state = asked(tmp_path, Played(reply("Hi")), "state", "Hello")
+    state = requested(tmp_path, Played(reply("Hi")), "state", "Hello")
     assert state.context > 0
     assert replace(state, context=None) == State(
         session="s1", model="m", mode="default", messages=2, provider="played", card=Listed().cards()[0], settled=True
@@ -99,7 +99,7 @@ def test_the_state_is_told_while_a_turn_runs_and_messages_wait(tmp_path: Path) -
 
 def test_messages_come_with_their_place_in_the_log(tmp_path: Path) -> None:
     steps = [BlockDone(CALL), ReplyDone("calls", request="r1")]
-    items = asked(tmp_path, Played(steps, reply("Hi", request="r2")), "messages", "Hello")
+    items = requested(tmp_path, Played(steps, reply("Hi", request="r2")), "messages", "Hello")
     assert [(item.message.role, item.kind, item.request) for item in items] == [
         ("user", "message", ""),
         ("assistant", "message", "r1"),
@@ -129,10 +129,10 @@ def test_after_a_compaction_the_messages_are_the_summary_and_what_was_kept(tmp_p
             await talk.until(Settled, number)
         talk.send(Compact())
         await talk.until(CompactionEnded)
-        summary, *kept = await talk.answer(Query("messages", ref="q"))
+        summary, *stored = await talk.answer(Query("messages", ref="q"))
         assert (summary.kind, summary.message) == ("summary", user("All that was."))
         assert summary.before > 0
-        assert [item.message for item in kept] == talk.messages[talk.session.visible_from :]
+        assert [item.message for item in stored] == talk.messages[talk.session.visible_from :]
         assert len(await talk.answer(Query("fork_points", ref="q"))) == 2, "the log keeps everything"
 
     model = Played(reply("word " * 100), reply("word " * 100), reply("All that was."))
@@ -140,17 +140,17 @@ def test_after_a_compaction_the_messages_are_the_summary_and_what_was_kept(tmp_p
 
 
 def test_the_last_text_is_that_of_the_last_reply(tmp_path: Path) -> None:
-    assert asked(tmp_path, Played(reply(" one "), reply(" two\n")), "last_text", "Hello", "Again") == "two"
-    assert asked(tmp_path, Played(), "last_text") is None
+    assert requested(tmp_path, Played(reply(" one "), reply(" two\n")), "last_text", "Hello", "Again") == "two"
+    assert requested(tmp_path, Played(), "last_text") is None
     wordless = Played([BlockDone(CALL), ReplyDone("calls")], [ReplyDone("end")])
-    assert asked(tmp_path, wordless, "last_text", "Hello") is None
+    assert requested(tmp_path, wordless, "last_text", "Hello") is None
 
 
 def test_stats_and_cost_count_every_call_once(tmp_path: Path) -> None:
     model = Played([BlockDone(CALL), ReplyDone("calls", Usage(1, 2, cost=0.25), "r1")], reply("Hi"))
     used = Usage(11, 7, cost=0.75)
-    assert asked(tmp_path, model, "stats", "Hello") == Stats("s1", 1, 2, 1, 1, used)
-    ledger = asked(tmp_path, Played(reply("Hi")), "cost", "Hello")
+    assert requested(tmp_path, model, "stats", "Hello") == Stats("s1", 1, 2, 1, 1, used)
+    ledger = requested(tmp_path, Played(reply("Hi")), "cost", "Hello")
     row = {"turn": 0, "model": "m", "provider": "played", "cost_usd": 0.5, "usage": Usage(10, 5, cost=0.5)}
     assert ledger == Ledger(Usage(10, 5, cost=0.5), (row,))
 
@@ -172,7 +172,7 @@ def test_the_context_is_told_in_parts_and_as_the_service_counted_it(tmp_path: Pa
 
 
 def test_fork_points_are_what_the_person_said(tmp_path: Path) -> None:
-    first, second = asked(tmp_path, Played(reply("Hi"), reply("Yes")), "fork_points", "Hello", "Again")
+    first, second = requested(tmp_path, Played(reply("Hi"), reply("Yes")), "fork_points", "Hello", "Again")
     assert (first.text, second.text) == ("Hello", "Again")
     assert isinstance(first, ForkPoint)
     assert first.entry != second.entry
@@ -213,7 +213,7 @@ def test_tools_rules_models_and_version_are_told(tmp_path: Path) -> None:
 
 def test_L2_what_cannot_be_told_is_refused_with_the_reason(tmp_path: Path) -> None:
     for what in ("sessions", "export"):
-        refused = asked(tmp_path, Played(), what)
+        refused = requested(tmp_path, Played(), what)
         assert isinstance(refused, Failure)
         assert "not kept" in refused.message
-    assert "there is no 'weather'" in asked(tmp_path, Played(), "weather").message
+    assert "there is no 'weather'" in requested(tmp_path, Played(), "weather").message

@@ -142,8 +142,8 @@ def test_a_no_counts_too_also_where_rules_allow_it_by_now(tmp_path: Path) -> Non
     log, [token] = left_behind(tmp_path, script(step("a", "Run"), step("b")))
     tool = Run()
     talk = resume(tmp_path, log, answer(token, "deny", reason="no"), tools=(tool, Echo()), mode="force")
-    told = "[a] Run: Tool denied: no\nStopped: step 'a' was denied. Not run: b."
-    assert [finished.output for finished in talk.of(ToolFinished)] == [told]
+    result = "[a] Run: Tool denied: no\nStopped: step 'a' was denied. Not run: b."
+    assert [finished.output for finished in talk.of(ToolFinished)] == [result]
     assert tool.ran == []
 
 
@@ -186,8 +186,8 @@ def test_nothing_runs_and_nothing_is_asked_until_then(tmp_path: Path) -> None:
 def test_S4_a_prompt_lets_it_lapse_and_the_model_is_told_how_far_it_came(tmp_path: Path) -> None:
     log, [token] = left_behind(tmp_path, THREE)
     talk = resume(tmp_path, log, Prompt("t2", "well?"), answer(token), made=_Idle)
-    told = f"[a] Echo: one\n[b] Echo: {WAITED}\nNot run: c."
-    assert results(talk.messages) == [ToolResult("s", "Script", told, "cancelled")]
+    result = f"[a] Echo: one\n[b] Echo: {WAITED}\nNot run: c."
+    assert results(talk.messages) == [ToolResult("s", "Script", result, "cancelled")]
     assert failures(talk) == ["unknown_ask"]
     assert [ended.turn for ended in talk.of(TurnEnded)] == ["t2"]
     assert Session(log.read_back()).suspended == {}

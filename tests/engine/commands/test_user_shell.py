@@ -95,12 +95,12 @@ def test_P1_a_command_ends_with_the_session_it_was_said_in_and_is_told_there(tmp
     )
     left = library.resume(store.session).entries
     assert [entry.body.result.output for entry in left if isinstance(entry.body, ShellRan)] == ["private\n"]
-    told = [
+    result = [
         entry.body.result.output
         for entry in talk.engine.agent.session.store.entries
         if isinstance(entry.body, ShellRan)
     ]
-    assert told == ["ours\n"]
+    assert result == ["ours\n"]
 
 
 def test_what_ran_while_nothing_else_did_is_told_at_once_and_sent_with_the_next_prompt(tmp_path: Path) -> None:
@@ -111,9 +111,9 @@ def test_what_ran_while_nothing_else_did_is_told_at_once_and_sent_with_the_next_
 
     model = Scripted.from_values({"reply": [{"text": "ok"}]})
     talk = run(conversation, tmp_path, model, made=Shelled)
-    told = talk.messages[0].content[0]
-    assert isinstance(told, Text)
-    assert "echo there" in told.text
+    result = talk.messages[0].content[0]
+    assert isinstance(result, Text)
+    assert "echo there" in result.text
     assert [message.role for message in talk.messages] == ["user", "user", "assistant"]
 
 

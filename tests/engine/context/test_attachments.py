@@ -105,8 +105,8 @@ def test_T7_a_file_that_cannot_be_taken_is_refused_by_name_before_anything_is_st
 
 def test_T7_a_picture_that_is_sent_along_is_what_its_bytes_say_too(tmp_path: Path) -> None:
     lines = base64.encodebytes(PNG * 2).decode()
-    given = Image("image/jpeg", coded(PNG)), Image("image/svg+xml", coded(JPEG)), Image("image/png", lines)
-    talk = converse(tmp_path, Played([ReplyDone("end")]), [Prompt("t1", "", given)])
+    supplied = Image("image/jpeg", coded(PNG)), Image("image/svg+xml", coded(JPEG)), Image("image/png", lines)
+    talk = converse(tmp_path, Played([ReplyDone("end")]), [Prompt("t1", "", supplied)])
     assert talk.messages[0].content == (
         Image("image/png", coded(PNG)),
         Image("image/jpeg", coded(JPEG)),

@@ -7,9 +7,9 @@ from polylect.engine.context.prompt import system_prompt
 
 
 def test_the_model_is_told_where_it_works_what_is_wanted_and_what_came_before(tmp_path: Path) -> None:
-    told = system_prompt(str(tmp_path), "Answer in verse.", ["We agreed on tabs.", "And on verse."])
-    assert f"Workspace: {tmp_path}" in told
-    assert told.endswith(
+    result = system_prompt(str(tmp_path), "Answer in verse.", ["We agreed on tabs.", "And on verse."])
+    assert f"Workspace: {tmp_path}" in result
+    assert result.endswith(
         "Answer in verse.\n\nContext from before this conversation:\n\nWe agreed on tabs.\n\nAnd on verse."
     )
 

@@ -198,8 +198,8 @@ def test_an_agent_that_works_can_be_told_something_and_asked_what_it_did(tmp_pat
         return None
 
     talk = converse(tmp_path, model, [Prompt("t1", "start")], Echo(), host=host, mode="force")
-    asked, late = talk.of(Reply)
-    assert [item.message.role for item in asked.data] == ["user", "assistant"]
+    requested, late = talk.of(Reply)
+    assert [item.message.role for item in requested.data] == ["user", "assistant"]
     assert late.failure == Failure("unknown_agent", "no agent 's1' is at work", "host")
     said = [(event.text, event.origin) for event in lane(talk, "s1") if isinstance(event, UserMessage)]
     assert said == [("do one", "prompt"), ("faster", "steer")]
@@ -288,9 +288,9 @@ def test_an_agent_that_never_reported_is_told_of_once_when_the_session_goes_on(
 
     asyncio.run(whole("go", 1 if gone else 2))
     second, third = asyncio.run(whole("two", 1)), asyncio.run(whole("three", 1))
-    told = "Agents that were at work in the background when the engine ended are gone: late."
-    assert [event.text for event in second.of(Notice)] == [told] * len(gone)
-    assert [event.text.startswith(told) for event in second.of(UserMessage)] == [True] * len(gone) + [False]
+    result = "Agents that were at work in the background when the engine ended are gone: late."
+    assert [event.text for event in second.of(Notice)] == [result] * len(gone)
+    assert [event.text.startswith(result) for event in second.of(UserMessage)] == [True] * len(gone) + [False]
     assert third.of(Notice) == []
 
 
@@ -434,9 +434,9 @@ def test_one_agent_a_call_and_agents_that_the_host_describes(tmp_path: Path) -> 
     described = Configure({"agents": {"scout": {"description": "Looks.", "prompt": "You look."}}})
     talk = converse(tmp_path, model, [described, Prompt("t1", "go")], mode="force", one_agent=True)
     assert [event.agent for event in talk.events if isinstance(event, AgentStarted)] == ["a"]
-    told = {event.call: event.output for event in talk.events if isinstance(event, ToolFinished)}
-    assert "seen" in told["a"]
-    assert "no agent 'nobody'" in told["b"]
+    result = {event.call: event.output for event in talk.events if isinstance(event, ToolFinished)}
+    assert "seen" in result["a"]
+    assert "no agent 'nobody'" in result["b"]
 
 
 @pytest.mark.parametrize("background", [False, True])

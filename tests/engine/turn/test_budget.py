@@ -93,7 +93,7 @@ def test_what_agents_take_counts_for_the_caps_of_the_turn_that_waits_for_them(tm
         }
     )
     talk = converse(tmp_path, model, [Prompt("t1", "go")], Run(), mode="force", turn_budget=cap)
-    assert [(told.agent, told.turn) for told in talk.of(BudgetExceeded)] == [("", "t1")]
+    assert [(result.agent, result.turn) for result in talk.of(BudgetExceeded)] == [("", "t1")]
     assert [(ended.reason, ended.usage) for ended in talk.of(TurnEnded)] == [("limit", Usage(5000, 500))]
     assert len([event for event in talk.of(ToolStarted) if event.name == "Run"]) == 4
 
@@ -158,15 +158,15 @@ def test_more_can_be_granted(tmp_path: Path) -> None:
 
 def test_t6_the_ledger_is_told_after_every_turn_and_no_price_in_it_is_made_up(tmp_path: Path) -> None:
     priced = converse(tmp_path, endless(), [Prompt("t1", "go")], Echo(), max_turns=2)
-    [told] = priced.of(CostChanged)
-    assert told.total == Usage(2000, 200, cost=2.0)
-    assert [(row["turn"], row["provider"], row["usage"].cost) for row in told.rows] == [
+    [result] = priced.of(CostChanged)
+    assert result.total == Usage(2000, 200, cost=2.0)
+    assert [(row["turn"], row["provider"], row["usage"].cost) for row in result.rows] == [
         (0, "scripted", 1.0),
         (1, "scripted", 1.0),
     ]
     unpriced = converse(tmp_path, Scripted.in_order(["hi"]), [Prompt("t1", "go")])
-    [told] = unpriced.of(CostChanged)
-    assert (told.total.cost, len(told.rows), told.rows[0]["cost_usd"]) == (None, 1, None)
+    [result] = unpriced.of(CostChanged)
+    assert (result.total.cost, len(result.rows), result.rows[0]["cost_usd"]) == (None, 1, None)
 
 
 def test_one_call_without_a_price_does_not_lift_the_cap_on_dollars_for_the_others(tmp_path: Path) -> None:

@@ -41,13 +41,13 @@ class Window:
 
     def __init__(self, size: int, steps: int, *, summary: str = "what mattered", told: bool = True) -> None:
         self.size = size
-        self.told = told
+        self.reported = told
         self.sent: list[int] = []
         self._left = steps
         self._summary = summary
 
     def info(self, model: str) -> ModelInfo:
-        return ModelInfo(model, window=self.size if self.told else 0)
+        return ModelInfo(model, window=self.size if self.reported else 0)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
         text = "".join(str(message.content) for message in request.messages) + request.system
@@ -94,10 +94,10 @@ def test_however_a_conversation_grows_and_is_shortened_its_size_is_the_sum_of_wh
 ) -> None:
     async def conversation(talk: Talk) -> None:
         session, agent = talk.session, talk.engine.agent
-        for kept in (0, 0, 3, 3, 7):
+        for stored in (0, 0, 3, 3, 7):
             session.add_messages("", *(Message("user", (Text("word " * number),)) for number in range(1, 5)))
-            if kept > session.visible_from:
-                session.compact("what mattered" * kept, kept, 0)
+            if stored > session.visible_from:
+                session.compact("what mattered" * stored, stored, 0)
             assert agent.compactor.used() == sum(agent.prompt_tokens()) + sum(map(estimate, session.context()))
         assert session.context()[0] is session.context()[0], "one message, so that it is put into words once"
 
@@ -353,8 +353,8 @@ def test_by_hand_it_may_interrupt_a_turn_and_what_waits_comes_after_it(tmp_path:
 
     hang = {"when": {"prompt": "hang"}, "say": [{"hang": True}]}
     talk = run(conversation, tmp_path, script(hang, {"say": ["word " * 100]}))
-    told = (Reply, CompactionStarted, CompactionEnded, TurnStarted, TurnEnded, UserMessage)
-    story = [type(event).__name__ for event in talk.events if isinstance(event, told)]
+    result = (Reply, CompactionStarted, CompactionEnded, TurnStarted, TurnEnded, UserMessage)
+    story = [type(event).__name__ for event in talk.events if isinstance(event, result)]
     assert story[story.index("Reply") :] == [
         "Reply",
         "TurnEnded",
@@ -411,8 +411,8 @@ def commanded(tmp_path: Path, *commands: Command) -> Talk:
 def test_by_hand_a_second_one_finds_nothing_to_do_and_a_prompt_comes_after_them(tmp_path: Path) -> None:
     several = [Compact(busy="interrupt", ref=ref) for ref in ("r1", "r2")]
     talk = commanded(tmp_path, *several, Prompt("t9", "then", busy="refuse", ref="p"))
-    told = (CompactionStarted, CompactionEnded, TurnEnded)
-    story = [type(event).__name__ for event in talk.events if isinstance(event, told)]
+    result = (CompactionStarted, CompactionEnded, TurnEnded)
+    story = [type(event).__name__ for event in talk.events if isinstance(event, result)]
     assert story[-4:] == ["TurnEnded", "CompactionStarted", "CompactionEnded", "TurnEnded"]
     replies = [(reply.ref, reply.failure and reply.failure.code) for reply in talk.of(Reply)]
     assert replies == [("p", None), ("r1", None), ("r2", "nothing")]
@@ -424,8 +424,8 @@ def test_by_hand_it_stops_a_prompt_that_was_next_before_it_begins_and_takes_one_
 ) -> None:
     prompts = [Prompt("a", "a", busy="interrupt"), Prompt("b", "b", busy="refuse", ref="b")]
     talk = commanded(tmp_path, prompts[0], Compact(busy="interrupt"), prompts[1])
-    told = [event for event in talk.events if isinstance(event, CompactionStarted | TurnEnded)][-4:]
-    assert [getattr(event, "reason", "") + event.turn for event in told] == [
+    result = [event for event in talk.events if isinstance(event, CompactionStarted | TurnEnded)][-4:]
+    assert [getattr(event, "reason", "") + event.turn for event in result] == [
         "cancelledt8",
         "cancelleda",
         "manual",

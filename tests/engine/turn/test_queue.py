@@ -27,7 +27,7 @@ HANGS_FIRST = Scripted.from_values({"turn": [{"hang": True}], "reply": [{"text":
 
 
 def turns(talk: Talk) -> list[str]:
-    return [told for told in talk.story if told.startswith(("turn_", "settled"))]
+    return [result for result in talk.story if result.startswith(("turn_", "settled"))]
 
 
 def failures(talk: Talk) -> dict[str, str]:
@@ -94,7 +94,7 @@ def test_a_stop_can_spare_what_waits_and_a_waiting_prompt_can_be_taken_back(tmp_
         talk.send(Cancel("prompt", "t2"), Cancel(queued="keep"))
 
     talk = run(conversation, tmp_path, HANGS_FIRST)
-    assert [told for told in turns(talk) if "ended" in told] == [
+    assert [result for result in turns(talk) if "ended" in result] == [
         "turn_ended t2 cancelled",
         "turn_ended t1 cancelled 1",
         "turn_ended t3 end 1",
@@ -130,7 +130,7 @@ def test_a_prompt_may_want_to_be_refused_or_to_interrupt_when_a_turn_runs(tmp_pa
     model = Scripted.from_values({"turn": [{"call": "Hang"}], "reply": [{"text": "ok"}]})
     talk = run(conversation, tmp_path, model, tool)
     assert failures(talk) == {"idle": "", "busy": "busy"}
-    assert [told for told in turns(talk) if "ended" in told] == [
+    assert [result for result in turns(talk) if "ended" in result] == [
         "turn_ended t1 cancelled 1",
         "turn_ended t4 end 1",
         "turn_ended t2 end 1",
@@ -236,8 +236,8 @@ def test_T7_a_message_with_a_file_that_cannot_be_read_is_refused_and_the_turn_go
 
 def fates(talk: Talk) -> list[str]:
     """What waited, and what became of it."""
-    told = (QueueChanged, TurnStarted, UserMessage, TurnEnded)
-    return [line(event) for event in talk.events if isinstance(event, told)]
+    result = (QueueChanged, TurnStarted, UserMessage, TurnEnded)
+    return [line(event) for event in talk.events if isinstance(event, result)]
 
 
 def test_a_prompt_that_waits_is_seen_to_wait_to_be_taken_and_to_be_dropped(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ END = [ReplyDone("end")]
 
 
 def retries(talk: Talk) -> list[str]:
-    told = (RetryStarted, RetryEnded, ReplyEnded, TurnEnded)
-    return [line(event) for event in talk.events if isinstance(event, told)]
+    result = (RetryStarted, RetryEnded, ReplyEnded, TurnEnded)
+    return [line(event) for event in talk.events if isinstance(event, result)]
 
 
 def test_a_retry_that_helps_is_told_from_its_beginning_to_its_end(tmp_path: Path) -> None:

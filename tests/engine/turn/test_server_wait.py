@@ -105,9 +105,9 @@ def test_a_sub_agent_does_not_wait_inside_the_turn_that_has(tmp_path: Path) -> N
         await servers.waited_for.wait()
         servers.up.set()
         await talk.until(StepStarted)
-        asked, servers.up = servers.asked, asyncio.Event()  # another server is starting from now on
+        requested, servers.up = servers.asked, asyncio.Event()  # another server is starting from now on
         await talk.engine.turns.settled()
-        assert servers.asked == asked
+        assert servers.asked == requested
 
     talk = run(conversation, tmp_path, model, mode="force")
     assert len(talk.of(AgentEnded)) == 1

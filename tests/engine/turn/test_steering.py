@@ -43,14 +43,14 @@ def later(text: str, when: Any = "soon", ref: str = "") -> Steer:
 
 def fates(talk: Talk) -> list[str]:
     """What waited, and what became of it."""
-    told = (QueueChanged, TurnStarted, UserMessage, StepStarted, TurnEnded, Notice)
-    return [line(event) for event in talk.events if isinstance(event, told)]
+    result = (QueueChanged, TurnStarted, UserMessage, StepStarted, TurnEnded, Notice)
+    return [line(event) for event in talk.events if isinstance(event, result)]
 
 
 def words(talk: Talk) -> list[str]:
     """What entered the context, and when the model was asked."""
-    heard = [event for event in talk.events if isinstance(event, UserMessage | StepStarted)]
-    return [event.text if isinstance(event, UserMessage) else "?" for event in heard]
+    received = [event for event in talk.events if isinstance(event, UserMessage | StepStarted)]
+    return [event.text if isinstance(event, UserMessage) else "?" for event in received]
 
 
 # Two queues and two modes.
@@ -133,7 +133,7 @@ def test_a_question_about_a_call_that_is_skipped_is_closed_first(tmp_path: Path)
 
     calls = [{"call": "Echo", "id": "c1"}, {"call": "Run", "id": "c2"}]
     talk = converse(tmp_path, Scripted.in_order({"say": calls}, "ok"), [HELLO], Slow("Echo"), Run(), host=host)
-    assert [told for told in talk.story if "c2" in told or "ask" in told][1:] == [
+    assert [result for result in talk.story if "c2" in result or "ask" in result][1:] == [
         "ask ask-1 c2 Run exec calls are asked for in mode default",
         "ask_closed ask-1 cancelled",
         "tool_finished c2 Run Skipped: a message from the user came first. skipped A message from the user came first",

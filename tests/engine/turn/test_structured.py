@@ -114,7 +114,7 @@ def test_a_schema_can_be_set_and_taken_back_and_the_host_knows_of_the_tool(tmp_p
     assert [event.failure for event in talk.of(Reply)] == [None, None]
     assert values(talk) == [{"name": "Ada"}]
     tools = [event.value for event in talk.of(SettingChanged) if event.key == "tools"]
-    assert [NAME in told for told in tools] == [False, True, False]
+    assert [NAME in result for result in tools] == [False, True, False]
 
 
 def test_a_schema_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -138,9 +138,9 @@ def test_a_schema_that_is_none_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_with_a_schema_is_told_before_anything_starts(schema: Any, fault: str) -> None:
-    found = fault_in_schema(schema)
-    assert found.startswith(fault)
-    assert bool(found) == bool(fault)
+    actual = fault_in_schema(schema)
+    assert actual.startswith(fault)
+    assert bool(actual) == bool(fault)
 
 
 def test_the_validator_is_loaded_only_for_a_schema() -> None:

@@ -42,9 +42,9 @@ def request(*messages: Message, **fields: Any) -> ModelRequest:
     return ModelRequest(**{"model": "m", "system": "", "messages": messages, **fields})
 
 
-async def batches_of(provider: Provider, asked: ModelRequest) -> list[Sequence[ModelEvent]]:
+async def batches_of(provider: Provider, requested: ModelRequest) -> list[Sequence[ModelEvent]]:
     async with asyncio.timeout(PATIENCE):
-        return [batch async for batch in provider.stream(asked)]
+        return [batch async for batch in provider.stream(requested)]
 
 
 def play(provider: Provider, *messages: Message, **fields: Any) -> list[ModelEvent]:
@@ -161,12 +161,12 @@ def test_no_reply_is_an_error_that_says_for_what() -> None:
 def test_usage_is_a_token_for_four_characters_and_priced_only_by_the_script() -> None:
     """T6"""
     script = {"reply": ["x" * 10]}
-    asked = {"system": "s" * 100, "tools": [ToolSpec("n", "d", {})]}
-    end = play(Scripted.from_values(script), user("u" * 40), **asked)[-1]
+    requested = {"system": "s" * 100, "tools": [ToolSpec("n", "d", {})]}
+    end = play(Scripted.from_values(script), user("u" * 40), **requested)[-1]
     assert isinstance(end, ReplyDone)
     assert end.usage == Usage(36, 3, cost=None)
     priced = Scripted.from_values({**script, "price": {"input": 10, "output": 100}})
-    end = play(priced, user("u" * 40), **asked)[-1]
+    end = play(priced, user("u" * 40), **requested)[-1]
     assert isinstance(end, ReplyDone)
     assert end.usage.cost == pytest.approx((36 * 10 + 3 * 100) / 1e6)
 

@@ -45,8 +45,8 @@ def change(context: FolderContext, source: str, *, read: bool = True, **args: An
 
 
 def cells(context: FolderContext) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((Path(context.workspace) / "a.ipynb").read_text())["cells"]
-    return found
+    actual: list[dict[str, Any]] = json.loads((Path(context.workspace) / "a.ipynb").read_text())["cells"]
+    return actual
 
 
 @pytest.mark.parametrize("cell", ["run-it", "2", "cell 2", "cell-2"])

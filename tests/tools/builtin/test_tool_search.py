@@ -35,7 +35,7 @@ def tools() -> dict[str, Tool]:
     return tools
 
 
-def told(tools: dict[str, Tool]) -> set[str]:
+def reported(tools: dict[str, Tool]) -> set[str]:
     """What a request to a model holds."""
     return {tool.name for tool in tools.values() if not (isinstance(tool, Deferrable) and tool.deferred)}
 
@@ -45,14 +45,14 @@ def search(tools: dict[str, Tool], query: str) -> ToolReturn:
 
 
 def test_without_anything_to_find_it_is_not_told_of_itself(tools: dict[str, Tool]) -> None:
-    assert "ToolSearch" not in told(standard_tools())
-    assert "ToolSearch" in told(tools)
+    assert "ToolSearch" not in reported(standard_tools())
+    assert "ToolSearch" in reported(tools)
     search(tools, "select:create_issue,list_pages,send_mail")
-    assert "ToolSearch" not in told(tools)
+    assert "ToolSearch" not in reported(tools)
 
 
 def test_what_is_found_can_be_called_from_then_on(tools: dict[str, Tool]) -> None:
-    assert told(tools) & {"create_issue", "list_pages", "send_mail"} == set()
+    assert reported(tools) & {"create_issue", "list_pages", "send_mail"} == set()
     specs = json.loads(search(tools, "Issue tracker").output)
     assert [spec["name"] for spec in specs] == ["create_issue", "list_pages"]
     assert specs[0] == {
@@ -60,13 +60,13 @@ def test_what_is_found_can_be_called_from_then_on(tools: dict[str, Tool]) -> Non
         "description": "Opens an issue in the tracker",
         "parameters": {"type": "object"},
     }
-    assert told(tools) & {"create_issue", "list_pages", "send_mail"} == {"create_issue", "list_pages"}
+    assert reported(tools) & {"create_issue", "list_pages", "send_mail"} == {"create_issue", "list_pages"}
 
 
 def test_tools_are_selected_by_name(tools: dict[str, Tool]) -> None:
     specs = json.loads(search(tools, "select: send_mail, nothing, Read, ToolSearch").output)
     assert [spec["name"] for spec in specs] == ["send_mail", "Read"]
-    assert told(tools) & {"create_issue", "send_mail"} == {"send_mail"}
+    assert reported(tools) & {"create_issue", "send_mail"} == {"send_mail"}
 
 
 def test_nothing_found_names_what_there_is(tools: dict[str, Tool]) -> None:

@@ -410,5 +410,5 @@ def test_whatever_a_peer_says_comes_out_grammatical(events: list[e.Event]) -> No
     held_to_the_grammar(said).finish()
     again = Completer()
     assert [out for event in said for out in again.add(event)] == said
-    asked = {event.ask for event in events if isinstance(event, e.Ask)}
-    assert {event.ask for event in said if isinstance(event, e.Ask)} == asked
+    requested = {event.ask for event in events if isinstance(event, e.Ask)}
+    assert {event.ask for event in said if isinstance(event, e.Ask)} == requested

@@ -73,7 +73,7 @@ class Agent:
 
     # The engine.
 
-    def say(self, *events: Event) -> list[Command]:
+    def send(self, *events: Event) -> list[Command]:
         return [command for event in events for command in self.codec.send(event)]
 
     # Both.
@@ -104,10 +104,10 @@ class Agent:
         [opening] = self.ask(method, {"cwd": "/w", "mcpServers": [], **(params or {})}, id=id)
         assert isinstance(opening, OpenSession)
         data = {"state": state, "models": models, "messages": messages}
-        for command in self.say(Reply(opening.ref, SessionOpened(opening.session), session=opening.session)):
+        for command in self.send(Reply(opening.ref, SessionOpened(opening.session), session=opening.session)):
             assert isinstance(command, Hello | Query)
             answer = data[command.what] if isinstance(command, Query) else None
-            self.say(Reply(command.ref, answer, session=command.session))
+            self.send(Reply(command.ref, answer, session=command.session))
         return opening.session
 
 

@@ -90,25 +90,27 @@ class Run:
     def step(self, step: tuple[Any, Any, Any]) -> None:
         match step:
             case "request", method, params:
-                self.told(self.agent.ask(method, params, id=1000 + self.sent))
+                self.reported(self.agent.ask(method, params, id=1000 + self.sent))
                 self.sent += 1
             case "notification", method, params:
-                self.told(self.agent.notify(method, params))
+                self.reported(self.agent.notify(method, params))
             case "answer", id, result:
-                self.told(self.agent.answer(id, result))
+                self.reported(self.agent.answer(id, result))
             case "event", event, session:
-                self.told(self.agent.say(replace(event, session=session)))
+                self.reported(self.agent.send(replace(event, session=session)))
             case "reply", place, failure if self.waiting:
                 self.reply(self.waiting.pop(place % len(self.waiting)), failure)
         self.read()
 
-    def told(self, commands: list[c.Command]) -> None:
+    def reported(self, commands: list[c.Command]) -> None:
         self.waiting += [command for command in commands if command.ref]
         self.turns += [command for command in commands if isinstance(command, c.Prompt)]
 
     def reply(self, command: c.Command, failure: Failure | None) -> None:
         data = DATA.get(command.what) if isinstance(command, c.Query) else None
-        self.told(self.agent.say(e.Reply(command.ref, None if failure else data, failure, session=command.session)))
+        self.reported(
+            self.agent.send(e.Reply(command.ref, None if failure else data, failure, session=command.session))
+        )
 
     def read(self) -> None:
         for message in self.agent.read():
@@ -120,7 +122,7 @@ class Run:
         while self.waiting:
             self.reply(self.waiting.pop(0), None)
         for turn in self.turns:
-            self.agent.say(e.TurnEnded("end", turn=turn.turn, session=turn.session))
+            self.agent.send(e.TurnEnded("end", turn=turn.turn, session=turn.session))
         self.read()
 
 

@@ -17,7 +17,7 @@ def running(capabilities: Object | None = None) -> tuple[Agent, dict[str, Any]]:
     """An agent in a turn, and the turn and session for its events."""
     agent, session = started(capabilities)
     agent.ask("session/prompt", prompt(session))
-    agent.say(e.TurnStarted(turn="t1", session=session))
+    agent.send(e.TurnStarted(turn="t1", session=session))
     return agent, {"turn": "t1", "session": session}
 
 
@@ -27,7 +27,7 @@ def running(capabilities: Object | None = None) -> tuple[Agent, dict[str, Any]]:
 def test_a_call_from_its_beginning_to_its_end() -> None:
     """docs/acp.md, requirement 28."""
     agent, where = running()
-    agent.say(
+    agent.send(
         e.ToolCalled("c1", "Bash", {"command": "make"}, "exec", "Execute: make", **where),
         e.Ask("a1", call="c1", name="Bash", args={"command": "make"}, title="Execute: make", **where),
     )
@@ -44,7 +44,7 @@ def test_a_call_from_its_beginning_to_its_end() -> None:
     }
     assert asked["method"] == "session/request_permission"
     agent.answer(asked["id"], {"outcome": {"outcome": "selected", "optionId": "allow_once"}})
-    agent.say(
+    agent.send(
         e.AskClosed("a1", "allowed", **where),
         e.ToolStarted("c1", "Bash", 7, **where),
         e.ToolFinished("c1", "Bash", "done", metadata={"exit": 0}, **where),
@@ -65,8 +65,8 @@ def test_a_call_from_its_beginning_to_its_end() -> None:
 def test_every_other_outcome_is_failed(outcome: Outcome) -> None:
     """docs/acp.md, requirement 28."""
     agent, where = running()
-    agent.say(e.ToolCalled("c1", "Edit", EDIT, "edit", **where))
-    agent.say(e.ToolFinished("c1", "Edit", "no", outcome, reason="why", **where))
+    agent.send(e.ToolCalled("c1", "Edit", EDIT, "edit", **where))
+    agent.send(e.ToolFinished("c1", "Edit", "no", outcome, reason="why", **where))
     _, finished = agent.updates()
     assert finished["status"] == "failed"
     assert finished["content"] == [{"type": "content", "content": {"type": "text", "text": "no"}}]
@@ -77,7 +77,7 @@ def test_every_other_outcome_is_failed(outcome: Outcome) -> None:
 def test_no_call_is_open_when_the_prompt_is_answered() -> None:
     """docs/acp.md, requirement 28."""
     agent, where = running()
-    agent.say(e.ToolCalled("c1", "Read", {"file_path": "a"}, "info", **where), e.TurnEnded("end", **where))
+    agent.send(e.ToolCalled("c1", "Read", {"file_path": "a"}, "info", **where), e.TurnEnded("end", **where))
     _, closed, answer = agent.read()
     assert closed["params"]["update"]["status"] == "failed"
     assert closed["params"]["update"]["_meta"] == {"polylect": {"outcome": "cancelled"}}
@@ -86,7 +86,7 @@ def test_no_call_is_open_when_the_prompt_is_answered() -> None:
 
 def test_a_result_without_a_call_is_a_call_first() -> None:
     agent, where = running()
-    agent.say(e.ToolFinished("c9", "Read", "x", **where))
+    agent.send(e.ToolFinished("c9", "Read", "x", **where))
     assert [update["sessionUpdate"] for update in agent.updates()] == ["tool_call", "tool_call_update"]
 
 
@@ -108,7 +108,9 @@ def test_a_result_without_a_call_is_a_call_first() -> None:
 def test_an_edit_has_its_diff(name: str, args: dict[str, Any], expected: Any) -> None:
     """docs/acp.md, requirement 31."""
     agent, where = running()
-    agent.say(e.ToolCalled("c1", name, args, "edit", **where), e.ToolFinished("c1", name, "Done", form="diff", **where))
+    agent.send(
+        e.ToolCalled("c1", name, args, "edit", **where), e.ToolFinished("c1", name, "Done", form="diff", **where)
+    )
     called, finished = agent.updates()
     assert called.get("content") == expected
     assert called.get("locations", [])[:1] == ([{"path": expected[0]["path"]}] if expected else [])
@@ -139,8 +141,8 @@ def test_nothing_that_changes_something_is_called_a_read(name: str, category: Ca
 
 def test_images_of_a_result_are_shown() -> None:
     agent, where = running()
-    agent.say(e.ToolCalled("c1", "Read", {"file_path": "a.gif"}, "info", **where))
-    agent.say(e.ToolFinished("c1", "Read", "", form="image", images=(Image("image/gif", "R0lG"),), **where))
+    agent.send(e.ToolCalled("c1", "Read", {"file_path": "a.gif"}, "info", **where))
+    agent.send(e.ToolFinished("c1", "Read", "", form="image", images=(Image("image/gif", "R0lG"),), **where))
     block = {"type": "image", "data": "R0lG", "mimeType": "image/gif"}
     assert agent.updates()[1]["content"] == [{"type": "content", "content": block}]
 
@@ -155,10 +157,10 @@ def text_of(update: Object) -> str:
 
 def test_output_is_shown_now_and_then() -> None:
     agent, where = running()
-    agent.say(e.ToolCalled("c1", "Bash", {"command": "make"}, **where), e.ToolStarted("c1", "Bash", **where))
+    agent.send(e.ToolCalled("c1", "Bash", {"command": "make"}, **where), e.ToolStarted("c1", "Bash", **where))
     agent.read()
     for number in range(10):
-        agent.say(e.ToolOutput("c1", f"{number}\n", **where))
+        agent.send(e.ToolOutput("c1", f"{number}\n", **where))
     assert [text_of(update) for update in agent.updates()] == ["0\n"]
     assert agent.codec.due() == 250
     agent.clock = 100
@@ -167,17 +169,17 @@ def test_output_is_shown_now_and_then() -> None:
     assert agent.codec.due() == 0
     assert [text_of(update) for update in agent.updates()] == ["".join(f"{number}\n" for number in range(10))]
     assert agent.codec.due() is None
-    agent.say(e.ToolOutput("c1", "new", True, **where))
-    agent.say(e.ToolFinished("c1", "Bash", "all", **where))
+    agent.send(e.ToolOutput("c1", "new", True, **where))
+    agent.send(e.ToolFinished("c1", "Bash", "all", **where))
     assert [text_of(update) for update in agent.updates()] == ["all"]
     assert agent.codec.due() is None
 
 
 def test_long_output_is_shown_by_its_end() -> None:
     agent, where = running()
-    agent.say(e.ToolCalled("c1", "Bash", {"command": "yes"}, **where))
+    agent.send(e.ToolCalled("c1", "Bash", {"command": "yes"}, **where))
     agent.read()
-    agent.say(e.ToolOutput("c1", "x" * 100_000 + "end", **where))
+    agent.send(e.ToolOutput("c1", "x" * 100_000 + "end", **where))
     [update] = agent.updates()
     assert len(text_of(update)) == 16 * 1024
     assert text_of(update).endswith("xend")
@@ -185,7 +187,7 @@ def test_long_output_is_shown_by_its_end() -> None:
 
 def test_a_client_that_draws_terminals_gets_the_output_in_pieces() -> None:
     agent, where = running({"_meta": {"terminal_output": True}})
-    agent.say(
+    agent.send(
         e.ToolCalled("c1", "Bash", {"command": "make"}, **where),
         e.ToolStarted("c1", "Bash", **where),
         e.ToolOutput("c1", "one\n", **where),
@@ -202,7 +204,7 @@ def test_a_client_that_draws_terminals_gets_the_output_in_pieces() -> None:
 
 def test_a_terminal_without_output_gets_the_result() -> None:
     agent, where = running({"_meta": {"terminal_output": True}})
-    agent.say(e.ToolCalled("c1", "Bash", {"command": "make"}, **where), e.ToolFinished("c1", "Bash", "all", **where))
+    agent.send(e.ToolCalled("c1", "Bash", {"command": "make"}, **where), e.ToolFinished("c1", "Bash", "all", **where))
     _, output, finished = agent.updates()
     assert output["_meta"]["terminal_output"] == {"terminal_id": "c1", "data": "all"}
     assert finished["rawOutput"] == {"output": "all"}
@@ -212,7 +214,7 @@ def test_a_denied_call_has_no_output() -> None:
     """It never ran: the reason stands in the place of its terminal."""
     agent, where = running({"_meta": {"terminal_output": True}})
     denied = e.ToolFinished("c1", "Bash", "Tool denied: no", outcome="denied", reason="no", **where)
-    agent.say(e.ToolCalled("c1", "Bash", {"command": "make"}, **where), denied)
+    agent.send(e.ToolCalled("c1", "Bash", {"command": "make"}, **where), denied)
     _, finished = agent.updates()
     assert (finished["status"], text_of(finished)) == ("failed", "Tool denied: no")
 
@@ -223,7 +225,7 @@ def test_a_denied_call_has_no_output() -> None:
 def asked(agent: Agent, where: dict[str, Any], **fields: Any) -> Object:
     """The params of the request for an ask."""
     ask = {"call": "c1", "name": "Bash", "args": {"command": "make"}, "title": "Execute: make", **fields}
-    agent.say(e.Ask("a1", **ask, **where))
+    agent.send(e.Ask("a1", **ask, **where))
     request = agent.read()[-1]
     assert request["method"] == "session/request_permission"
     params: Object = request["params"]
@@ -335,7 +337,7 @@ def test_an_error_is_a_no() -> None:
 def test_an_answer_that_is_no_message_is_a_no(line: Object) -> None:
     """docs/acp.md, requirement 33."""
     agent, where = running()
-    agent.say(e.Ask("a1", call="c1", name="Read", args={}, **where))
+    agent.send(e.Ask("a1", call="c1", name="Read", args={}, **where))
     agent.read()
     malformed, answer = agent.line(line)
     assert isinstance(malformed, c.MalformedCommand)
@@ -346,7 +348,7 @@ def test_an_answer_that_is_no_message_is_a_no(line: Object) -> None:
 
 def test_a_request_that_is_no_message_does_not_answer_a_question() -> None:
     agent, where = running()
-    agent.say(e.Ask("a1", call="c1", name="Read", args={}, **where))
+    agent.send(e.Ask("a1", call="c1", name="Read", args={}, **where))
     agent.read()
     [malformed] = agent.line({"id": 0, "method": "session/list"})
     assert isinstance(malformed, c.MalformedCommand)
@@ -381,7 +383,7 @@ def test_a_question_that_needs_no_answer_any_more_is_withdrawn() -> None:
     """docs/acp.md, requirement 36."""
     agent, where = running()
     asked(agent, where)
-    agent.say(e.AskClosed("a1", "timeout", **where))
+    agent.send(e.AskClosed("a1", "timeout", **where))
     [withdrawn] = agent.read()
     assert (withdrawn["method"], withdrawn["params"]) == ("$/cancel_request", {"requestId": 0})
     assert agent.line({"jsonrpc": "2.0", "id": 0, "error": {"code": -32800, "message": "ok"}}) == []
@@ -391,7 +393,7 @@ def test_sessions_may_use_the_same_names_for_questions() -> None:
     agent, session = started()
     other = agent.open()
     agent.read()
-    agent.say(e.Ask("a1", name="Bash", session=session), e.Ask("a1", name="Bash", session=other))
+    agent.send(e.Ask("a1", name="Bash", session=session), e.Ask("a1", name="Bash", session=other))
     assert [message["id"] for message in agent.read()] == [0, 1]
     yes = {"outcome": {"outcome": "selected", "optionId": "allow_once"}}
     assert agent.answer(1, yes) == [c.Answer("a1", "allow", session=other)]
@@ -402,7 +404,7 @@ def test_sessions_may_use_the_same_names_for_questions() -> None:
 
 
 def elicited(agent: Agent, ask: e.Ask) -> Object:
-    assert agent.say(ask) == []
+    assert agent.send(ask) == []
     request = agent.read()[-1]
     assert request["method"] == "elicitation/create"
     params: Object = request["params"]
@@ -497,7 +499,7 @@ def test_an_answer_to_a_form(result: Any, verdict: str) -> None:
 def test_a_client_without_forms_is_not_asked(capabilities: Object | None, kind: Any) -> None:
     """docs/acp.md, requirements 9 and 10."""
     agent, where = running(capabilities)
-    [answer] = agent.say(e.Ask("q1", kind, title="Which?", **where))
+    [answer] = agent.send(e.Ask("q1", kind, title="Which?", **where))
     assert isinstance(answer, c.Answer)
     assert (answer.ask, answer.verdict, answer.session) == ("q1", "cancelled", where["session"])
     assert agent.read() == []

@@ -16,7 +16,7 @@ def running(capabilities: Object | None = None, *, unstable: bool = False) -> tu
     """An agent in a turn, and the turn and session for its events."""
     agent, session = started(capabilities, unstable=unstable)
     agent.ask("session/prompt", prompt(session))
-    agent.say(e.TurnStarted(turn="t1", session=session))
+    agent.send(e.TurnStarted(turn="t1", session=session))
     return agent, {"turn": "t1", "session": session}
 
 
@@ -75,7 +75,7 @@ def running(capabilities: Object | None = None, *, unstable: bool = False) -> tu
 )  # fmt: skip
 def test_work_for_the_client(call: Any, method: str, params: Object, result: Any, expected: Object) -> None:
     agent, where = running(ALL)
-    assert agent.say(e.HostCall("h1", *call, **where)) == []
+    assert agent.send(e.HostCall("h1", *call, **where)) == []
     [request] = agent.read()
     assert (request["method"], request["params"]) == (method, {"sessionId": where["session"], **params})
     assert agent.answer(request["id"], result) == [c.HostReply("h1", expected, session=where["session"])]
@@ -83,11 +83,11 @@ def test_work_for_the_client(call: Any, method: str, params: Object, result: Any
 
 def test_a_terminal_of_the_client_is_shown_in_its_call() -> None:
     agent, where = running(ALL)
-    agent.say(e.ToolCalled("c1", "Bash", {"command": "make"}, **where))
-    agent.say(e.HostCall("h1", "create_terminal", {"command": "make", "call": "c1"}, **where))
+    agent.send(e.ToolCalled("c1", "Bash", {"command": "make"}, **where))
+    agent.send(e.HostCall("h1", "create_terminal", {"command": "make", "call": "c1"}, **where))
     agent.read()
     agent.answer(0, {"terminalId": "x"})
-    agent.say(e.ToolOutput("c1", "out", **where), e.ToolFinished("c1", "Bash", "out", **where))
+    agent.send(e.ToolOutput("c1", "out", **where), e.ToolFinished("c1", "Bash", "out", **where))
     shown, finished = agent.updates()
     assert shown["content"] == [{"type": "terminal", "terminalId": "x"}]
     assert "content" not in finished
@@ -109,7 +109,7 @@ def test_nothing_is_asked_that_was_not_offered(capabilities: Object | None, refu
     agent, where = running(capabilities)
     for method in refused:
         params = {"path": "/a", "content": "", "command": "x", "terminal": "t"}
-        [reply] = agent.say(e.HostCall("h1", method, params, **where))
+        [reply] = agent.send(e.HostCall("h1", method, params, **where))
         assert reply == c.HostReply("h1", error=f"the client does not offer {method}", session=where["session"])
     assert agent.read() == []
 
@@ -117,7 +117,7 @@ def test_nothing_is_asked_that_was_not_offered(capabilities: Object | None, refu
 @pytest.mark.parametrize("result", [{}, None, [], {"content": 7}])
 def test_an_answer_that_is_not_valid_is_an_error(result: Any) -> None:
     agent, where = running(ALL)
-    agent.say(e.HostCall("h1", "read_text_file", {"path": "/a"}, **where))
+    agent.send(e.HostCall("h1", "read_text_file", {"path": "/a"}, **where))
     [reply] = agent.answer(0, result)
     assert isinstance(reply, c.HostReply)
     assert reply.error
@@ -125,14 +125,14 @@ def test_an_answer_that_is_not_valid_is_an_error(result: Any) -> None:
 
 def test_a_client_that_fails_is_told_to_the_engine() -> None:
     agent, where = running(ALL)
-    agent.say(e.HostCall("h1", "read_text_file", {"path": "/a"}, **where))
+    agent.send(e.HostCall("h1", "read_text_file", {"path": "/a"}, **where))
     [reply] = agent.line({"jsonrpc": "2.0", "id": 0, "error": {"code": -32002, "message": "no such file"}})
     assert reply == c.HostReply("h1", error="no such file", code="missing", session=where["session"])
 
 
 def test_a_call_without_its_arguments_is_not_sent() -> None:
     agent, where = running(ALL)
-    [reply] = agent.say(e.HostCall("h1", "read_text_file", {}, **where))
+    [reply] = agent.send(e.HostCall("h1", "read_text_file", {}, **where))
     assert isinstance(reply, c.HostReply)
     assert "path" in reply.error
     assert agent.read() == []
@@ -141,12 +141,12 @@ def test_a_call_without_its_arguments_is_not_sent() -> None:
 def test_a_call_that_nobody_waits_for_is_withdrawn() -> None:
     """docs/acp.md, requirement 36."""
     agent, where = running(ALL)
-    agent.say(e.HostCall("h1", "wait_for_terminal_exit", {"terminal": "x"}, **where))
-    agent.say(e.HostCallEnded("h1", **where))
+    agent.send(e.HostCall("h1", "wait_for_terminal_exit", {"terminal": "x"}, **where))
+    agent.send(e.HostCallEnded("h1", **where))
     assert [message["method"] for message in agent.read()] == ["terminal/wait_for_exit", "$/cancel_request"]
     assert agent.answer(0, {"exitCode": 0}) == []
-    agent.say(e.HostCall("h2", "wait_for_terminal_exit", {"terminal": "x"}, **where))
-    assert agent.say(e.TurnEnded("cancelled", **where)) == [
+    agent.send(e.HostCall("h2", "wait_for_terminal_exit", {"terminal": "x"}, **where))
+    assert agent.send(e.TurnEnded("cancelled", **where)) == [
         c.HostReply("h2", error="the turn has ended", session=where["session"])
     ]
 
@@ -155,12 +155,12 @@ def test_a_call_that_nobody_waits_for_is_withdrawn() -> None:
 def test_a_terminal_that_comes_too_late_is_released(end: str) -> None:
     """docs/acp.md, requirement 36."""
     agent, where = running(ALL)
-    agent.say(e.HostCall("h1", "create_terminal", {"command": "make"}, **where))
+    agent.send(e.HostCall("h1", "create_terminal", {"command": "make"}, **where))
     if end == "session":
         [closing] = agent.ask("session/close", {"sessionId": where["session"]})
-        agent.say(e.Reply(closing.ref))
+        agent.send(e.Reply(closing.ref))
     else:
-        agent.say(e.HostCallEnded("h1", **where) if end == "call" else e.TurnEnded("cancelled", **where))
+        agent.send(e.HostCallEnded("h1", **where) if end == "call" else e.TurnEnded("cancelled", **where))
     agent.read()
     assert agent.answer(0, {"terminalId": "late"}) == []
     [release] = agent.read()
@@ -189,7 +189,7 @@ def remarks(where: dict[str, Any]) -> list[e.Event]:
 def test_notices_where_the_client_shows_them() -> None:
     """docs/acp.md, requirements 14 and 47."""
     agent, where = running(ALL)
-    agent.say(*remarks(where))
+    agent.send(*remarks(where))
     assert [(update["severity"], update["title"], update.get("description")) for update in agent.updates()] == [
         ("warning", "careful", "careful\nvery"),
         ("warning", "The model's service failed (overloaded); attempt 1 of 3 follows", None),
@@ -202,18 +202,18 @@ def test_notices_where_the_client_shows_them() -> None:
 def test_nothing_is_sent_that_the_client_does_not_know(capabilities: Object | None) -> None:
     """docs/acp.md, requirements 9 and 10."""
     agent, where = running(capabilities)
-    agent.say(*remarks(where))
-    agent.say(e.AgentStarted(call="c1", agent="k", **where), e.AgentEnded(agent="k", **where))
+    agent.send(*remarks(where))
+    agent.send(e.AgentStarted(call="c1", agent="k", **where), e.AgentEnded(agent="k", **where))
     assert agent.read() == []
-    agent.say(e.CompactionStarted(**where), e.CompactionEnded(**where))
+    agent.send(e.CompactionStarted(**where), e.CompactionEnded(**where))
     assert {update["sessionUpdate"] for update in agent.updates()} == {"tool_call", "tool_call_update"}
 
 
 def test_a_compaction_where_the_client_shows_it() -> None:
     """docs/acp.md, requirement 47."""
     agent, where = running(ALL)
-    agent.say(e.CompactionStarted("overflow", **where), e.CompactionEnded(True, "They said hi.", 9, 3, "e4", **where))
-    agent.say(e.CompactionStarted(session=where["session"]), e.CompactionEnded(False, error="no", **where))
+    agent.send(e.CompactionStarted("overflow", **where), e.CompactionEnded(True, "They said hi.", 9, 3, "e4", **where))
+    agent.send(e.CompactionStarted(session=where["session"]), e.CompactionEnded(False, error="no", **where))
     one, ended, two, failed = agent.updates()
     assert [update["status"] for update in (one, ended, two, failed)] == [
         "in_progress",
@@ -230,7 +230,7 @@ def test_a_compaction_where_the_client_shows_it() -> None:
 def test_a_compaction_is_a_call_elsewhere() -> None:
     """docs/acp.md, requirement 47."""
     agent, where = running()
-    agent.say(e.CompactionStarted("overflow", **where), e.CompactionEnded(True, "They said hi.", 9, 3, **where))
+    agent.send(e.CompactionStarted("overflow", **where), e.CompactionEnded(True, "They said hi.", 9, 3, **where))
     began, ended = agent.updates()
     assert (began["kind"], began["title"], began["status"]) == ("think", "Compact conversation", "in_progress")
     assert began["toolCallId"] == ended["toolCallId"]
@@ -240,7 +240,7 @@ def test_a_compaction_is_a_call_elsewhere() -> None:
 def test_a_compaction_outside_a_turn_is_no_call() -> None:
     """docs/acp.md, requirement 25."""
     agent, session = started()
-    agent.say(e.CompactionStarted("manual", session=session), e.CompactionEnded(session=session))
+    agent.send(e.CompactionStarted("manual", session=session), e.CompactionEnded(session=session))
     assert agent.read() == []
 
 
@@ -263,9 +263,9 @@ def child_events(where: dict[str, Any]) -> list[e.Event]:
 def test_a_sub_agent_is_a_session_of_its_own() -> None:
     """docs/acp.md, requirement 49."""
     agent, where = running(SUBAGENTS, unstable=True)
-    agent.say(e.ToolCalled("c1", "Agent", {}, **where))
+    agent.send(e.ToolCalled("c1", "Agent", {}, **where))
     agent.read()
-    agent.say(e.AgentStarted("", "c1", "scout", "look around", agent="k", **where), *child_events(where))
+    agent.send(e.AgentStarted("", "c1", "scout", "look around", agent="k", **where), *child_events(where))
     announced, *messages = agent.read()
     assert announced["params"]["sessionId"] == where["session"]
     update = announced["params"]["update"]
@@ -286,13 +286,13 @@ def test_a_sub_agent_is_a_session_of_its_own() -> None:
         (child, "tool_call_update"),
         (where["session"], "subagent_update"),
     ]
-    agent.say(e.Ask("a1", call="k2", name="Bash", args={}, agent="k", **where))
-    called, asked = agent.read()
-    assert (called["params"]["sessionId"], asked["params"]["sessionId"]) == (child, child)
+    agent.send(e.Ask("a1", call="k2", name="Bash", args={}, agent="k", **where))
+    called, requested = agent.read()
+    assert (called["params"]["sessionId"], requested["params"]["sessionId"]) == (child, child)
     yes = {"outcome": {"outcome": "selected", "optionId": "allow_once"}}
     assert agent.answer(0, yes) == [c.Answer("a1", "allow", session=where["session"])]
     assert agent.notify("session/cancel", {"sessionId": child}) == [c.Cancel("agent", "k", session=where["session"])]
-    agent.say(e.AgentEnded(True, "Two files.", agent="k", **where))
+    agent.send(e.AgentEnded(True, "Two files.", agent="k", **where))
     closed, ended = agent.read()
     assert (closed["params"]["sessionId"], closed["params"]["update"]["status"]) == (child, "failed")
     assert ended["params"]["update"] == {
@@ -313,7 +313,7 @@ def test_a_sub_agent_is_a_session_of_its_own() -> None:
 def test_a_sub_agent_that_does_not_end_well(failure: Failure, reason: str) -> None:
     """docs/acp.md, requirement 49."""
     agent, where = running(SUBAGENTS, unstable=True)
-    agent.say(e.AgentStarted(agent="k", **where), e.AgentEnded(False, failure=failure, agent="k", **where))
+    agent.send(e.AgentStarted(agent="k", **where), e.AgentEnded(False, failure=failure, agent="k", **where))
     _, ended = agent.updates()
     assert ended["state"]["stopReason"] == reason
     assert ended["state"].get("error", {}).get("message") == ("it broke" if reason == "error" else None)
@@ -322,16 +322,16 @@ def test_a_sub_agent_that_does_not_end_well(failure: Failure, reason: str) -> No
 def test_a_sub_agent_of_a_sub_agent_is_announced_to_its_parent() -> None:
     """docs/acp.md, requirement 49."""
     agent, where = running(SUBAGENTS, unstable=True)
-    agent.say(e.AgentStarted(agent="k", **where), e.AgentStarted("k", agent="j", **where))
+    agent.send(e.AgentStarted(agent="k", **where), e.AgentStarted("k", agent="j", **where))
     one, two = agent.read()
     assert two["params"]["sessionId"] == one["params"]["update"]["sessionId"]
 
 
 def test_a_sub_agent_in_the_background_goes_on_after_the_turn() -> None:
     agent, where = running(SUBAGENTS, unstable=True)
-    agent.say(e.AgentStarted(agent="k", background=True, **where), e.TurnEnded("end", **where))
+    agent.send(e.AgentStarted(agent="k", background=True, **where), e.TurnEnded("end", **where))
     agent.read()
-    agent.say(e.TextDelta("still", agent="k", session=where["session"]))
+    agent.send(e.TextDelta("still", agent="k", session=where["session"]))
     [message] = agent.read()
     assert message["params"]["sessionId"] != where["session"]
 
@@ -339,8 +339,8 @@ def test_a_sub_agent_in_the_background_goes_on_after_the_turn() -> None:
 def test_output_of_the_calls_of_a_sub_agent_is_not_forgotten() -> None:
     agent, where = running(SUBAGENTS, unstable=True)
     child = {**where, "agent": "k"}
-    agent.say(e.AgentStarted(agent="k", **where), e.ToolCalled("k1", "Bash", {}, **child))
-    agent.say(e.ToolOutput("k1", "one\n", **child), e.ToolOutput("k1", "two\n", **child))
+    agent.send(e.AgentStarted(agent="k", **where), e.ToolCalled("k1", "Bash", {}, **child))
+    agent.send(e.ToolOutput("k1", "one\n", **child), e.ToolOutput("k1", "two\n", **child))
     agent.read()
     agent.clock = 250
     [update] = agent.updates()
@@ -350,9 +350,9 @@ def test_output_of_the_calls_of_a_sub_agent_is_not_forgotten() -> None:
 def test_a_sub_agent_is_one_call_elsewhere() -> None:
     """docs/acp.md, requirement 49."""
     agent, where = running(ALL)
-    agent.say(e.ToolCalled("c1", "Agent", {}, **where))
+    agent.send(e.ToolCalled("c1", "Agent", {}, **where))
     agent.read()
-    agent.say(e.AgentStarted("", "c1", "scout", "look", agent="k", **where), *child_events(where))
+    agent.send(e.AgentStarted("", "c1", "scout", "look", agent="k", **where), *child_events(where))
     agent.clock = 1000
     updates = agent.updates()
     assert {update["toolCallId"] for update in updates} == {"c1"}
@@ -362,17 +362,17 @@ def test_a_sub_agent_is_one_call_elsewhere() -> None:
 def test_the_questions_of_a_sub_agent_always_reach_the_client() -> None:
     agent, where = running(ALL)
     child = {**where, "agent": "k"}
-    agent.say(e.ToolCalled("c1", "Agent", {}, **where), e.AgentStarted("", "c1", "scout", agent="k", **where))
-    agent.say(e.ToolCalled("k1", "Bash", {"command": "ls"}, **child))
+    agent.send(e.ToolCalled("c1", "Agent", {}, **where), e.AgentStarted("", "c1", "scout", agent="k", **where))
+    agent.send(e.ToolCalled("k1", "Bash", {"command": "ls"}, **child))
     agent.read()
-    agent.say(e.Ask("a1", call="k1", name="Bash", args={"command": "ls"}, title="Execute: ls", **child))
-    called, asked = agent.read()
+    agent.send(e.Ask("a1", call="k1", name="Bash", args={"command": "ls"}, title="Execute: ls", **child))
+    called, requested = agent.read()
     assert called["params"]["update"]["_meta"]["polylect"]["agent"] == {"id": "k", "call": "c1", "name": "scout"}
-    assert asked["params"]["sessionId"] == where["session"]
-    assert asked["params"]["toolCall"]["toolCallId"] == "k1"
+    assert requested["params"]["sessionId"] == where["session"]
+    assert requested["params"]["toolCall"]["toolCallId"] == "k1"
     agent.answer(0, {"outcome": {"outcome": "selected", "optionId": "allow_once"}})
-    agent.say(e.AskClosed("a1", "allowed", **child), e.ToolStarted("k1", "Bash", **child))
-    agent.say(e.ToolFinished("k1", "Bash", "a", **child))
+    agent.send(e.AskClosed("a1", "allowed", **child), e.ToolStarted("k1", "Bash", **child))
+    agent.send(e.ToolFinished("k1", "Bash", "a", **child))
     assert [(update["toolCallId"], update["status"]) for update in agent.updates()] == [
         ("k1", "in_progress"),
         ("k1", "completed"),

@@ -19,7 +19,7 @@ METHODS = (
 def test_a_message_is_one_line_of_json_without_raw_separators() -> None:
     """docs/acp.md, requirement 1."""
     agent, session = started()
-    agent.say(TextDelta("a\nb\r\u2028\u2029\x85é\ud800", session=session))
+    agent.send(TextDelta("a\nb\r\u2028\u2029\x85é\ud800", session=session))
     data = agent.codec.data_to_send()
     assert data.endswith(b"}\n")
     assert len(data.decode().splitlines()) == 1 + data.decode().count("\x85")

@@ -35,7 +35,7 @@ LONG = "\x00" * (MAX_FRAME // 50) + "x" * MAX_FRAME
 def test_no_line_is_longer_than_the_limit(event: e.Event) -> None:
     agent, session = started(ALL)
     agent.ask("session/prompt", prompt(session))
-    agent.say(event)
+    agent.send(event)
     lines = agent.codec.data_to_send().splitlines(keepends=True)
     assert lines
     assert max(map(len, lines)) <= MAX_FRAME
@@ -45,11 +45,11 @@ def test_no_line_is_longer_than_the_limit(event: e.Event) -> None:
 @pytest.mark.parametrize("delta", [e.TextDelta, e.ThinkingDelta])
 def test_a_long_delta_becomes_several(delta: Any) -> None:
     agent, _ = started()
-    agent.say(delta(LONG + "é"))
+    agent.send(delta(LONG + "é"))
     lines = agent.codec.data_to_send().splitlines(keepends=True)
     assert len(lines) > 1
     assert max(map(len, lines)) <= MAX_FRAME
-    agent.say(delta(LONG + "é"))
+    agent.send(delta(LONG + "é"))
     assert "".join(update["content"]["text"] for update in agent.updates()) == LONG + "é"
 
 
@@ -71,7 +71,7 @@ def deep_size(value: object, seen: set[int]) -> int:
 def one_turn(agent: Agent, session: str, number: int) -> None:
     where: Any = {"turn": f"t{number}", "session": session}
     [command] = agent.ask("session/prompt", prompt(session, turn=where["turn"]))
-    agent.say(
+    agent.send(
         e.Reply(command.ref, session=session),
         e.TurnStarted(**where),
         e.StepStarted(**where),
@@ -81,7 +81,7 @@ def one_turn(agent: Agent, session: str, number: int) -> None:
     )
     request = agent.read()[-1]
     agent.answer(request["id"], {"outcome": {"outcome": "selected", "optionId": "allow_once"}})
-    agent.say(
+    agent.send(
         e.AskClosed(f"a{number}", "allowed", **where),
         e.ToolStarted(f"c{number}", "Bash", **where),
         e.ToolOutput(f"c{number}", "out", **where),
@@ -116,7 +116,7 @@ def test_what_is_kept_does_not_grow_with_the_sessions_of_a_connection() -> None:
         for _ in range(10):
             session = agent.open()
             [close] = agent.ask("session/close", {"sessionId": session})
-            agent.say(e.Reply(close.ref))
+            agent.send(e.Reply(close.ref))
             agent.read()
         sizes.append(deep_size(agent.codec, set()))
     assert max(sizes) - min(sizes) < 500

@@ -121,22 +121,22 @@ def test_no_update_comes_before_the_answer() -> None:
     agent.initialize(ALL)
     [opening] = agent.ask("session/new", {"cwd": "/w", "mcpServers": []})
     session = opening.session
-    agent.say(
+    agent.send(
         e.Ready("1", "big", "plan", Abilities(modes=("default", "plan")), session=session),
         e.Notice("careful", session=session),
     )
-    asked = agent.say(e.Reply(opening.ref, SessionOpened(session), session=session))
-    assert [(type(one), getattr(one, "what", "")) for one in asked] == [
+    requested = agent.send(e.Reply(opening.ref, SessionOpened(session), session=session))
+    assert [(type(one), getattr(one, "what", "")) for one in requested] == [
         (c.Hello, ""),
         (c.Query, "models"),
         (c.Query, "state"),
     ]
-    assert {one.session for one in asked} == {session}
+    assert {one.session for one in requested} == {session}
     cards = (CommandCard("compact", "Makes room", "what to keep"), CommandCard("clear", "Begins anew", builtin=True))
-    agent.say(e.SettingChanged("commands", cards, session=session))
-    for command, data in zip(asked, (None, MODELS, State("s", "big", "plan", "high", name="A talk")), strict=True):
+    agent.send(e.SettingChanged("commands", cards, session=session))
+    for command, data in zip(requested, (None, MODELS, State("s", "big", "plan", "high", name="A talk")), strict=True):
         assert agent.read() == []
-        agent.say(e.Reply(command.ref, data, session=session))
+        agent.send(e.Reply(command.ref, data, session=session))
     answer, *updates = agent.read()
     assert answer["result"]["sessionId"] == session
     assert [update["params"]["sessionId"] for update in updates] == [session] * len(updates)
@@ -155,7 +155,7 @@ def test_what_the_client_offers_is_told_to_the_engine() -> None:
     params = {"protocolVersion": 1, "clientInfo": {"name": "ed", "version": "4"}, "clientCapabilities": ALL}
     agent.ask("initialize", params)
     [opening] = agent.ask("session/new", {"cwd": "/w", "mcpServers": []})
-    hello = agent.say(e.Reply(opening.ref))[0]
+    hello = agent.send(e.Reply(opening.ref))[0]
     offers = {"files": {"read": True, "write": True}, "terminal": True}
     assert hello == c.Hello("ed", "4", offers, session=opening.session, ref=hello.ref)
 
@@ -167,7 +167,7 @@ def test_a_session_that_cannot_be_opened(method: str, failure: Failure, code: in
     agent = Agent()
     agent.initialize()
     [opening] = agent.ask(method, {"sessionId": "x", "cwd": "/w", "mcpServers": []})
-    assert agent.say(e.Reply(opening.ref, failure=failure)) == []
+    assert agent.send(e.Reply(opening.ref, failure=failure)) == []
     [answer] = agent.read()
     error = answer["error"]
     assert (error["code"], error["message"][: len(failure.message)]) == (code, failure.message)
@@ -249,10 +249,10 @@ def test_a_resume_writes_nothing_before_its_answer() -> None:
     agent.initialize()
     [opening] = agent.ask("session/resume", {"sessionId": "old", "cwd": "/w"})
     assert opening == c.OpenSession("resume", "old", cwd="/w", session="old", ref=opening.ref)
-    asked = agent.say(e.Reply(opening.ref, SessionOpened("old", resumed=True)))
-    assert [one.what for one in asked if isinstance(one, c.Query)] == ["models", "state"]
-    for command in asked:
-        agent.say(e.Reply(command.ref))
+    requested = agent.send(e.Reply(opening.ref, SessionOpened("old", resumed=True)))
+    assert [one.what for one in requested if isinstance(one, c.Query)] == ["models", "state"]
+    for command in requested:
+        agent.send(e.Reply(command.ref))
     [answer] = agent.read()
     assert set(answer["result"]) == {"modes", "configOptions"}
 
@@ -273,10 +273,10 @@ def test_an_open_session_that_is_loaded_again_is_replayed() -> None:
     agent.initialize()
     agent.open("session/load", {"sessionId": "old"})
     agent.read()
-    asked = agent.ask("session/load", {"sessionId": "old", "cwd": "/w", "mcpServers": []})
-    assert [getattr(one, "what", "hello") for one in asked] == ["hello", "models", "state", "messages"]
-    for command, data in zip(asked, (None, (), STATE, CONVERSATION[:1]), strict=True):
-        agent.say(e.Reply(command.ref, data))
+    requested = agent.ask("session/load", {"sessionId": "old", "cwd": "/w", "mcpServers": []})
+    assert [getattr(one, "what", "hello") for one in requested] == ["hello", "models", "state", "messages"]
+    for command, data in zip(requested, (None, (), STATE, CONVERSATION[:1]), strict=True):
+        agent.send(e.Reply(command.ref, data))
     *messages, answer = agent.read()
     assert [message["params"]["update"]["sessionUpdate"] for message in messages] == ["user_message_chunk"] * 2
     assert "configOptions" in answer["result"]
@@ -289,10 +289,10 @@ def test_sessions_are_apart() -> None:
     agent.read()
     assert agent.ask("session/prompt", prompt(one, turn="t"))[0].session == one
     assert agent.ask("session/prompt", prompt(two, turn="t"))[0].session == two
-    agent.say(e.TextDelta("two", session=two), e.TextDelta("one", session=one), e.TextDelta("none", session="x"))
+    agent.send(e.TextDelta("two", session=two), e.TextDelta("one", session=one), e.TextDelta("none", session="x"))
     messages = agent.read()
     assert [message["params"]["sessionId"] for message in messages] == [two, one]
-    agent.say(e.TurnEnded("end", turn="t", session=two))
+    agent.send(e.TurnEnded("end", turn="t", session=two))
     [answer] = agent.read()
     assert answer["id"] == 104
 
@@ -309,7 +309,7 @@ def test_a_list_has_pages_to_an_end() -> None:
     while True:
         [query] = agent.ask("session/list", params)
         assert query == c.Query("sessions", {"cwd": "/w"}, ref=query.ref)
-        agent.say(e.Reply(query.ref, cards))
+        agent.send(e.Reply(query.ref, cards))
         [answer] = agent.read()
         seen += [row["sessionId"] for row in answer["result"]["sessions"]]
         if "nextCursor" not in answer["result"]:
@@ -325,7 +325,7 @@ def test_a_list_of_nothing_is_empty() -> None:
     for params in (None, {}, {"cwd": None, "cursor": None}):
         [query] = agent.ask("session/list", params)
         assert query == c.Query("sessions", {}, ref=query.ref)
-        agent.say(e.Reply(query.ref, ()))
+        agent.send(e.Reply(query.ref, ()))
     assert [answer["result"] for answer in agent.read()] == [{"sessions": []}] * 3
 
 
@@ -341,7 +341,7 @@ def test_a_listed_session_has_a_title_and_a_date() -> None:
     agent, _ = started()
     [query] = agent.ask("session/list")
     named, first = SessionCard("a", "/w", "A talk", 1500, 2, "hi"), SessionCard("b", "/v", first="hello\nthere")
-    agent.say(e.Reply(query.ref, (named, first)))
+    agent.send(e.Reply(query.ref, (named, first)))
     [answer] = agent.read()
     assert answer["result"]["sessions"] == [
         {"sessionId": "a", "cwd": "/w", "title": "A talk", "updatedAt": "1970-01-01T00:00:01.500Z"},
@@ -356,14 +356,14 @@ def test_what_is_not_there_can_be_closed_and_deleted(failure: Failure | None) ->
     assert agent.ask("session/close", {"sessionId": "x"}) == []
     [delete] = agent.ask("session/delete", {"sessionId": "x"})
     assert delete == c.CloseSession("x", delete=True, ref=delete.ref)
-    agent.say(e.Reply(delete.ref, failure=failure))
+    agent.send(e.Reply(delete.ref, failure=failure))
     assert [answer["result"] for answer in agent.read()] == [{}, {}]
 
 
 def test_a_delete_that_fails_is_told() -> None:
     agent, _ = started()
     [delete] = agent.ask("session/delete", {"sessionId": "x"})
-    agent.say(e.Reply(delete.ref, failure=IN_USE))
+    agent.send(e.Reply(delete.ref, failure=IN_USE))
     assert [answer["error"]["code"] for answer in agent.read()] == [-32603]
 
 
@@ -371,19 +371,19 @@ def test_a_close_answers_the_prompts_first() -> None:
     """docs/acp.md, requirement 23."""
     agent, session = started()
     agent.ask("session/prompt", prompt(session), id="p")
-    agent.say(e.TurnStarted(turn="t1", session=session))
-    agent.say(e.Ask("a1", call="c1", name="Bash", turn="t1", session=session))
+    agent.send(e.TurnStarted(turn="t1", session=session))
+    agent.send(e.Ask("a1", call="c1", name="Bash", turn="t1", session=session))
     agent.read()
     [close] = agent.ask("session/close", {"sessionId": session}, id="c")
     assert close == c.CloseSession(session=session, ref=close.ref)
     assert agent.read() == []
-    agent.say(e.Reply(close.ref, session=session))
+    agent.send(e.Reply(close.ref, session=session))
     withdrawn, failed, ended, closed = agent.read()
     assert withdrawn["method"] == "$/cancel_request"
     assert failed["params"]["update"]["status"] == "failed"
     assert (ended["id"], ended["result"]["stopReason"]) == ("p", "cancelled")
     assert (closed["id"], closed["result"]) == ("c", {})
-    agent.say(e.TextDelta("late", session=session))
+    agent.send(e.TextDelta("late", session=session))
     assert agent.read() == []
     agent.ask("session/prompt", prompt(session))
     assert [answer["error"]["code"] for answer in agent.read()] == [-32002]
@@ -394,7 +394,7 @@ def test_an_open_session_that_is_deleted_is_gone() -> None:
     agent, session = started()
     [delete] = agent.ask("session/delete", {"sessionId": session})
     assert delete == c.CloseSession(session, delete=True, ref=delete.ref)
-    agent.say(e.Reply(delete.ref))
+    agent.send(e.Reply(delete.ref))
     assert [answer["result"] for answer in agent.read()] == [{}]
     agent.ask("session/prompt", prompt(session))
     assert [answer["error"]["code"] for answer in agent.read()] == [-32002]
@@ -403,7 +403,7 @@ def test_an_open_session_that_is_deleted_is_gone() -> None:
 def test_a_session_that_cannot_be_deleted_stays_open() -> None:
     agent, session = started()
     [delete] = agent.ask("session/delete", {"sessionId": session})
-    agent.say(e.Reply(delete.ref, failure=Failure("session", "another was forked from it", "host")))
+    agent.send(e.Reply(delete.ref, failure=Failure("session", "another was forked from it", "host")))
     assert [answer["error"]["code"] for answer in agent.read()] == [-32603]
     [sent] = agent.ask("session/prompt", prompt(session))
     assert isinstance(sent, c.Prompt)
@@ -419,7 +419,7 @@ def test_a_request_that_opens_a_session_can_be_withdrawn() -> None:
     assert agent.notify("$/cancel_request", {"requestId": "n"}) == [c.CloseSession(session=opening.session)]
     [answer] = agent.read()
     assert (answer["id"], answer["error"]["code"]) == ("n", -32800)
-    assert agent.say(e.Reply(opening.ref, SessionOpened(opening.session))) == []
+    assert agent.send(e.Reply(opening.ref, SessionOpened(opening.session))) == []
     assert agent.notify("$/cancel_request", {"requestId": "n"}) == []
     assert agent.read() == []
 
@@ -430,8 +430,8 @@ def test_a_session_that_is_closed_while_it_opens_is_not_open(failure: Failure | 
     agent, _ = started()
     [opening] = agent.ask("session/load", {"sessionId": "x", "cwd": "/w", "mcpServers": []}, id="l")
     [close] = agent.ask("session/close", {"sessionId": "x"}, id="c")
-    agent.say(e.Reply(close.ref, session="x"))
-    assert agent.say(e.Reply(opening.ref, failure=failure, session="x")) == []
+    agent.send(e.Reply(close.ref, session="x"))
+    assert agent.send(e.Reply(opening.ref, failure=failure, session="x")) == []
     closed, opened = agent.read()
     assert (closed["id"], closed["result"]) == ("c", {})
     assert (opened["id"], opened["error"]["code"]) == ("l", -32800)
@@ -444,7 +444,7 @@ def test_a_list_can_be_withdrawn_and_a_change_of_mode_gets_its_answer() -> None:
     [configure] = agent.ask("session/set_mode", {"sessionId": session, "modeId": "plan"}, id="m")
     assert agent.notify("$/cancel_request", {"requestId": "l"}) == []
     assert agent.notify("$/cancel_request", {"requestId": "m"}) == []
-    agent.say(e.Reply(query.ref, ()), e.Reply(configure.ref))
+    agent.send(e.Reply(query.ref, ()), e.Reply(configure.ref))
     listed, changed = agent.read()
     assert (listed["id"], listed["error"]["code"]) == ("l", -32800)
     assert (changed["id"], changed["result"]) == ("m", {})
@@ -480,8 +480,8 @@ def test_a_changed_option_is_answered_with_all_of_them() -> None:
     agent, session, _ = opened_with_models()
     [configure] = agent.ask("session/set_config_option", {"sessionId": session, "configId": "model", "value": "big"})
     assert configure == c.Configure({"model": "big"}, session=session, ref=configure.ref)
-    agent.say(e.SettingChanged("provider", "anthropic", session=session))
-    agent.say(e.SettingChanged("model", "big", session=session), e.Reply(configure.ref))
+    agent.send(e.SettingChanged("provider", "anthropic", session=session))
+    agent.send(e.SettingChanged("model", "big", session=session), e.Reply(configure.ref))
     *_, update, answer = agent.read()
     assert options_of(update["params"]["update"]) == options_of(answer["result"])
     assert options_of(answer["result"]) == {"mode": "plan", "model": "big", "thought_level": "off"}
@@ -489,7 +489,7 @@ def test_a_changed_option_is_answered_with_all_of_them() -> None:
         "session/set_config_option", {"sessionId": session, "configId": "thought_level", "value": "high"}
     )
     assert configure == c.Configure({"thinking": "high"}, session=session, ref=configure.ref)
-    agent.say(e.SettingChanged("thinking", "high", session=session), e.Reply(configure.ref))
+    agent.send(e.SettingChanged("thinking", "high", session=session), e.Reply(configure.ref))
     _, answer = agent.read()
     assert options_of(answer["result"])["thought_level"] == "high"
 
@@ -501,7 +501,7 @@ def test_both_forms_of_the_mode_stay_equal(method: str) -> None:
     params = {"sessionId": session, "modeId": "force", "configId": "mode", "value": "force"}
     [configure] = agent.ask(method, params)
     assert configure == c.Configure({"mode": "force"}, session=session, ref=configure.ref)
-    agent.say(e.SettingChanged("mode", "force", session=session), e.Reply(configure.ref))
+    agent.send(e.SettingChanged("mode", "force", session=session), e.Reply(configure.ref))
     mode, config, answer = agent.read()
     assert mode["params"]["update"] == {"sessionUpdate": "current_mode_update", "currentModeId": "force"}
     assert options_of(config["params"]["update"])["mode"] == "force"
@@ -523,7 +523,7 @@ def test_a_setting_that_the_engine_refuses_is_refused() -> None:
     """docs/acp.md, requirement 40."""
     agent, session = started()
     [configure] = agent.ask("session/set_mode", {"sessionId": session, "modeId": "force"})
-    agent.say(e.Reply(configure.ref, failure=Failure("bad_setting", "force is not allowed here", "host")))
+    agent.send(e.Reply(configure.ref, failure=Failure("bad_setting", "force is not allowed here", "host")))
     [answer] = agent.read()
     assert answer["error"]["code"] == -32602
     assert answer["error"]["message"] == "force is not allowed here"
@@ -531,7 +531,7 @@ def test_a_setting_that_the_engine_refuses_is_refused() -> None:
 
 def test_a_title_is_set_and_cleared() -> None:
     agent, session = started()
-    agent.say(e.SettingChanged("title", "A talk", session=session), e.SettingChanged("title", "", session=session))
+    agent.send(e.SettingChanged("title", "A talk", session=session), e.SettingChanged("title", "", session=session))
     assert [update["title"] for update in agent.updates()] == ["A talk", None]
 
 
@@ -545,10 +545,10 @@ def test_logging_in_and_out() -> None:
     agent.initialize(ALL)
     [authenticate] = agent.ask("authenticate", {"methodId": "key"})
     assert authenticate == c.Authenticate("key", ref=authenticate.ref)
-    agent.say(e.Reply(authenticate.ref))
+    agent.send(e.Reply(authenticate.ref))
     [logout] = agent.ask("logout", {})
     assert logout == c.Authenticate(ref=logout.ref)
-    agent.say(e.Reply(logout.ref, failure=NO_KEY))
+    agent.send(e.Reply(logout.ref, failure=NO_KEY))
     assert agent.ask("authenticate", {"methodId": "login"}) == []
     assert agent.ask("authenticate", {"methodId": "other"}) == []
     accepted, failed, *refused = agent.read()

@@ -17,7 +17,7 @@ def send(agent: Agent, session: str, turn: str = "t1", *, id: Any = None) -> c.P
     """A prompt that the engine accepts."""
     [command] = agent.ask("session/prompt", prompt(session, turn=turn), id=id or turn)
     assert isinstance(command, c.Prompt)
-    agent.say(e.Reply(command.ref, session=session))
+    agent.send(e.Reply(command.ref, session=session))
     return command
 
 
@@ -115,7 +115,7 @@ def test_a_block_that_is_not_offered_is_refused_at_once(block: Any) -> None:
 def test_a_prompt_that_the_engine_refuses_is_answered() -> None:
     agent, session = started()
     [command] = agent.ask("session/prompt", prompt(session))
-    agent.say(e.Reply(command.ref, failure=Failure("bad_attachment", "a.png is too large", "host")))
+    agent.send(e.Reply(command.ref, failure=Failure("bad_attachment", "a.png is too large", "host")))
     [answer] = agent.read()
     assert answer["error"] == {
         "code": -32602,
@@ -125,7 +125,7 @@ def test_a_prompt_that_the_engine_refuses_is_answered() -> None:
             "polylect": {"code": "bad_attachment", "owner": "host", "retryable": False},
         },
     }
-    agent.say(e.TurnEnded("error", turn="t9", session=session))
+    agent.send(e.TurnEnded("error", turn="t9", session=session))
     assert [update["sessionUpdate"] for update in agent.updates()] == ["session_info_update"]
 
 
@@ -137,7 +137,7 @@ def test_everything_of_a_turn_comes_before_its_answer() -> None:
     agent, session = started(ALL)
     where: Any = {"turn": "t1", "session": session}
     send(agent, session)
-    agent.say(
+    agent.send(
         e.TurnStarted(**where),
         e.UserMessage("hi", **where),
         e.StepStarted(**where),
@@ -158,8 +158,8 @@ def test_everything_of_a_turn_comes_before_its_answer() -> None:
         e.Settled(session=session),
     )
     *updates, answer = agent.read()
-    told = [message["params"]["update"] for message in updates]
-    assert [(update["sessionUpdate"], update.get("content", {}).get("text")) for update in told] == [
+    result = [message["params"]["update"] for message in updates]
+    assert [(update["sessionUpdate"], update.get("content", {}).get("text")) for update in result] == [
         ("agent_thought_chunk", "h"),
         ("agent_thought_chunk", "m"),
         ("agent_message_chunk", "He"),
@@ -169,14 +169,14 @@ def test_everything_of_a_turn_comes_before_its_answer() -> None:
         ("usage_update", None),
         ("usage_update", None),
     ]
-    ids = [update["messageId"] for update in told if "messageId" in update]
+    ids = [update["messageId"] for update in result if "messageId" in update]
     assert ids == [ids[0]] * 4 + [ids[4]]
     assert ids[0] != ids[4]
-    assert told[4]["entries"] == [
+    assert result[4]["entries"] == [
         {"content": "first", "status": "in_progress", "priority": "high"},
         {"content": "then", "status": "pending", "priority": "medium"},
     ]
-    assert told[7] == {
+    assert result[7] == {
         "sessionUpdate": "usage_update",
         "used": 5,
         "size": 9,
@@ -201,7 +201,7 @@ def test_everything_of_a_turn_comes_before_its_answer() -> None:
 
 def test_a_window_of_unknown_size_is_not_told() -> None:
     agent, session = started()
-    agent.say(e.ContextUsed(5, session=session), e.CostChanged(Usage(cost=1.0), session=session))
+    agent.send(e.ContextUsed(5, session=session), e.CostChanged(Usage(cost=1.0), session=session))
     assert agent.read() == []
 
 
@@ -219,7 +219,7 @@ def test_every_end_has_its_stop_reason(reason: Reason, expected: str) -> None:
     """docs/acp.md, requirement 26."""
     agent, session = started()
     send(agent, session)
-    agent.say(e.TurnStarted(turn="t1", session=session), e.TurnEnded(reason, turn="t1", session=session))
+    agent.send(e.TurnStarted(turn="t1", session=session), e.TurnEnded(reason, turn="t1", session=session))
     assert [answer["result"] for answer in agent.read()] == [{"stopReason": expected}]
 
 
@@ -228,13 +228,13 @@ def test_a_turn_that_ends_early_is_explained_to_clients_without_notices() -> Non
     agent, session = started()
     where: Any = {"turn": "t1", "session": session}
     send(agent, session)
-    agent.say(e.TurnStarted(**where), e.TextDelta("I was", **where))
-    agent.say(e.Notice("stopped after 9 requests, the limit of --max-turns", **where), e.TurnEnded("limit", **where))
+    agent.send(e.TurnStarted(**where), e.TextDelta("I was", **where))
+    agent.send(e.Notice("stopped after 9 requests, the limit of --max-turns", **where), e.TurnEnded("limit", **where))
     text, why, answer = agent.read()
     assert why["params"]["update"]["content"]["text"] == "stopped after 9 requests, the limit of --max-turns"
     assert why["params"]["update"]["messageId"] != text["params"]["update"]["messageId"]
     assert answer["result"]["stopReason"] == "max_turn_requests"
-    agent.say(e.TurnStarted(turn="t2", session=session), e.TurnEnded("refused", turn="t2", session=session))
+    agent.send(e.TurnStarted(turn="t2", session=session), e.TurnEnded("refused", turn="t2", session=session))
     assert [update["sessionUpdate"] for update in agent.updates()] == ["session_info_update"] * 2
 
 
@@ -243,8 +243,8 @@ def test_a_turn_that_failed_is_an_error(failure: Failure | None, code: int) -> N
     """docs/acp.md, requirement 26."""
     agent, session = started()
     send(agent, session)
-    agent.say(e.TurnStarted(turn="t1", session=session))
-    agent.say(e.TurnEnded("error", Usage(1, 2), 1, failure, turn="t1", session=session))
+    agent.send(e.TurnStarted(turn="t1", session=session))
+    agent.send(e.TurnEnded("error", Usage(1, 2), 1, failure, turn="t1", session=session))
     [answer] = agent.read()
     assert answer["error"]["code"] == code
     assert "\n" not in answer["error"]["message"]
@@ -255,8 +255,8 @@ def test_a_turn_that_failed_is_an_error(failure: Failure | None, code: int) -> N
 
 def test_a_turn_that_nobody_prompted_is_told_under_meta() -> None:
     agent, session = started()
-    agent.say(e.TurnStarted("engine", turn="t9", session=session))
-    agent.say(e.TurnEnded("error", Usage(1), 1, BROKEN, turn="t9", session=session))
+    agent.send(e.TurnStarted("engine", turn="t9", session=session))
+    agent.send(e.TurnEnded("error", Usage(1), 1, BROKEN, turn="t9", session=session))
     began, ended = agent.updates()
     assert began == {
         "sessionUpdate": "session_info_update",
@@ -278,14 +278,14 @@ def test_prompts_wait_in_line_and_each_is_answered_at_its_end() -> None:
     assert [send(agent, session, turn).busy for turn in ("t1", "t2")] == ["queue", "queue"]
     assert agent.read() == []
     for turn in ("t1", "t2"):
-        agent.say(e.TurnStarted(turn=turn, session=session), e.TurnEnded("end", turn=turn, session=session))
+        agent.send(e.TurnStarted(turn=turn, session=session), e.TurnEnded("end", turn=turn, session=session))
         assert [answer["id"] for answer in agent.read()] == [turn]
 
 
 def test_a_running_turn_gives_signs_of_life() -> None:
     agent, session = started()
     send(agent, session)
-    agent.say(
+    agent.send(
         e.TurnStarted(turn="t1", session=session),
         e.Alive(turn="t1", session=session),
         e.ToolCalled("c1", "Bash", {}, turn="t1", session=session),
@@ -306,12 +306,12 @@ def test_a_cancel_ends_calls_and_questions_and_the_answer_is_cancelled() -> None
     agent, session = started(ALL)
     where: Any = {"turn": "t1", "session": session}
     send(agent, session)
-    agent.say(e.TurnStarted(**where), e.ToolCalled("c1", "Bash", {"command": "make"}, **where))
-    agent.say(e.Ask("a1", call="c1", name="Bash", args={"command": "make"}, **where))
-    agent.say(e.HostCall("h1", "wait_for_terminal_exit", {"terminal": "x"}, **where))
+    agent.send(e.TurnStarted(**where), e.ToolCalled("c1", "Bash", {"command": "make"}, **where))
+    agent.send(e.Ask("a1", call="c1", name="Bash", args={"command": "make"}, **where))
+    agent.send(e.HostCall("h1", "wait_for_terminal_exit", {"terminal": "x"}, **where))
     agent.read()
     assert agent.notify("session/cancel", {"sessionId": session}) == [c.Cancel(session=session)]
-    agent.say(e.TurnEnded("cancelled", **where))
+    agent.send(e.TurnEnded("cancelled", **where))
     first, second, failed, answer = agent.read()
     assert [(one["method"], one["params"]) for one in (first, second)] == [
         ("$/cancel_request", {"requestId": 0}),
@@ -326,9 +326,9 @@ def test_a_cancelled_turn_never_ends_in_an_error() -> None:
     """docs/acp.md, requirement 35."""
     agent, session = started()
     send(agent, session)
-    agent.say(e.TurnStarted(turn="t1", session=session))
+    agent.send(e.TurnStarted(turn="t1", session=session))
     agent.notify("session/cancel", {"sessionId": session})
-    agent.say(e.TurnEnded("error", failure=BROKEN, turn="t1", session=session))
+    agent.send(e.TurnEnded("error", failure=BROKEN, turn="t1", session=session))
     assert [answer["result"]["stopReason"] for answer in agent.read()] == ["cancelled"]
 
 
@@ -337,7 +337,7 @@ def test_a_cancel_without_a_turn_changes_nothing() -> None:
     agent, session = started()
     assert agent.notify("session/cancel", {"sessionId": session}) == [c.Cancel(session=session)]
     send(agent, session)
-    agent.say(e.TurnStarted(turn="t1", session=session), e.TurnEnded("error", failure=BROKEN, turn="t1"))
+    agent.send(e.TurnStarted(turn="t1", session=session), e.TurnEnded("error", failure=BROKEN, turn="t1"))
     assert [answer["error"]["code"] for answer in agent.read()] == [-32603]
 
 
@@ -345,11 +345,11 @@ def test_our_own_host_can_keep_the_prompts_that_wait() -> None:
     agent, session = started()
     for turn in ("t1", "t2"):
         send(agent, session, turn)
-    agent.say(e.TurnStarted(turn="t1", session=session))
+    agent.send(e.TurnStarted(turn="t1", session=session))
     params = {"sessionId": session, "_meta": {"polylect": {"queued": "keep"}}}
     assert agent.notify("session/cancel", params) == [c.Cancel(queued="keep", session=session)]
-    agent.say(e.TurnEnded("cancelled", turn="t1", session=session))
-    agent.say(e.TurnEnded("error", failure=BROKEN, turn="t2", session=session))
+    agent.send(e.TurnEnded("cancelled", turn="t1", session=session))
+    agent.send(e.TurnEnded("error", failure=BROKEN, turn="t2", session=session))
     cancelled, failed = agent.read()
     assert cancelled["result"]["stopReason"] == "cancelled"
     assert failed["error"]["code"] == -32603
@@ -360,11 +360,11 @@ def test_a_prompt_that_is_withdrawn_is_cancelled_and_answered_once() -> None:
     agent, session = started()
     send(agent, session)
     send(agent, session, "t2")
-    agent.say(e.TurnStarted(turn="t1", session=session))
+    agent.send(e.TurnStarted(turn="t1", session=session))
     assert agent.notify("$/cancel_request", {"requestId": "t2"}) == [c.Cancel("prompt", "t2", session=session)]
-    agent.say(e.TurnEnded("cancelled", turn="t2", session=session))
+    agent.send(e.TurnEnded("cancelled", turn="t2", session=session))
     assert agent.notify("$/cancel_request", {"requestId": "t1"}) == [c.Cancel(queued="keep", session=session)]
-    agent.say(e.TurnEnded("cancelled", turn="t1", session=session))
+    agent.send(e.TurnEnded("cancelled", turn="t1", session=session))
     answers = agent.read()
     assert [(answer["id"], answer["result"]["stopReason"]) for answer in answers] == [
         ("t2", "cancelled"),
@@ -403,7 +403,7 @@ def test_a_message_for_the_running_turn() -> None:
     send(agent, session)
     command = steer(agent, session)
     assert command == c.Steer("faster", when="soon", idle="refuse", session=session, ref=command.ref)
-    agent.say(e.Reply(command.ref))
+    agent.send(e.Reply(command.ref))
     assert [answer["result"] for answer in agent.read()] == [{"outcome": "injected"}]
 
 
@@ -411,9 +411,9 @@ def test_a_message_without_a_turn_starts_one_or_not() -> None:
     """docs/acp.md, requirement 48."""
     agent, session = started()
     command = steer(agent, session, {"steering": {"idleBehavior": "promptRequired"}})
-    assert agent.say(e.Reply(command.ref, failure=IDLE)) == []
+    assert agent.send(e.Reply(command.ref, failure=IDLE)) == []
     command = steer(agent, session)
-    [begun] = agent.say(e.Reply(command.ref, failure=IDLE))
+    [begun] = agent.send(e.Reply(command.ref, failure=IDLE))
     assert isinstance(begun, c.Prompt)
     assert begun == c.Prompt(begun.turn, "faster", session=session)
     assert [answer["result"] for answer in agent.read()] == [
@@ -425,7 +425,7 @@ def test_a_message_without_a_turn_starts_one_or_not() -> None:
 def test_a_message_that_cannot_be_taken_is_refused() -> None:
     agent, session = started()
     command = steer(agent, session)
-    agent.say(e.Reply(command.ref, failure=Failure("bad_attachment", "no such file", "host")))
+    agent.send(e.Reply(command.ref, failure=Failure("bad_attachment", "no such file", "host")))
     assert [answer["error"]["code"] for answer in agent.read()] == [-32602]
 
 
@@ -435,5 +435,5 @@ def test_only_our_own_host_is_told_of_messages_that_joined_a_turn() -> None:
         agent.ask("initialize", {"protocolVersion": 1, "clientInfo": {"name": name, "version": "1"}})
         session = agent.open()
         agent.read()
-        agent.say(e.UserMessage("hi", session=session), e.UserMessage("faster", "steer", session=session))
+        agent.send(e.UserMessage("hi", session=session), e.UserMessage("faster", "steer", session=session))
         assert [update["sessionUpdate"] for update in agent.updates()] == expected

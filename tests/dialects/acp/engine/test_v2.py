@@ -25,14 +25,14 @@ def second(**options: Any) -> tuple[Agent, str]:
 def send(agent: Agent, session: str, turn: str = "t1") -> None:
     """A prompt that the engine accepts."""
     [command] = agent.ask("session/prompt", prompt(session, turn=turn), id=turn)
-    agent.say(e.Reply(command.ref, session=session))
+    agent.send(e.Reply(command.ref, session=session))
 
 
 def begun(**options: Any) -> tuple[Agent, str]:
     """An agent whose turn t1 has begun; nothing is left to read."""
     agent, session = second(**options)
     send(agent, session)
-    agent.say(e.TurnStarted(**T))
+    agent.send(e.TurnStarted(**T))
     agent.read()
     return agent, session
 
@@ -103,7 +103,7 @@ def test_the_client_is_never_asked_for_files_and_terminals() -> None:
     agent.initialize(capabilities)
     session = agent.open()
     agent.read()
-    [reply] = agent.say(e.HostCall("h1", "read_text_file", {"path": "/w/a"}))
+    [reply] = agent.send(e.HostCall("h1", "read_text_file", {"path": "/w/a"}))
     assert isinstance(reply, c.HostReply)
     assert (reply.error, agent.read()) == ("the client does not offer read_text_file", [])
     assert session
@@ -159,7 +159,7 @@ def test_an_open_session_has_options_and_no_modes() -> None:
     params = {"sessionId": session, "configId": "mode", "type": "id", "value": "plan"}
     [command] = agent.ask("session/set_config_option", params)
     assert isinstance(command, c.Configure)
-    agent.say(e.SettingChanged("mode", "plan"), e.Reply(command.ref))
+    agent.send(e.SettingChanged("mode", "plan"), e.Reply(command.ref))
     update, answer = agent.read()
     assert update["params"]["update"]["sessionUpdate"] == "config_option_update"
     assert answer["result"]["configOptions"][0]["currentValue"] == "plan"
@@ -199,7 +199,7 @@ def test_who_resumes_a_session_that_runs_sees_that_it_runs() -> None:
     """docs/acp.md, requirement 58."""
     agent, session = begun()
     for command in agent.ask("session/resume", {"sessionId": session, "cwd": "/w"}):
-        agent.say(e.Reply(command.ref, session=session))
+        agent.send(e.Reply(command.ref, session=session))
     snapshot, answer = agent.read()
     assert (snapshot["params"]["update"], "result" in answer) == (state("running"), True)
 
@@ -212,13 +212,13 @@ def test_a_prompt_is_answered_when_its_turn_begins_and_the_state_tells_the_end()
     agent, session = second()
     send(agent, session)
     assert agent.read() == []
-    agent.say(e.TurnStarted(**T), e.UserMessage("hi", **T))
+    agent.send(e.TurnStarted(**T), e.UserMessage("hi", **T))
     message, answer, running = agent.read()
     id = answer["result"]["messageId"]
     content = [{"type": "text", "text": "hi"}]
     assert message["params"]["update"] == {"sessionUpdate": "user_message", "messageId": id, "content": content}
     assert running["params"]["update"] == state("running")
-    agent.say(e.TextDelta("Yes.", **T), e.TurnEnded("end", Usage(3, 2, 1), 1, **T))
+    agent.send(e.TextDelta("Yes.", **T), e.TurnEnded("end", Usage(3, 2, 1), 1, **T))
     text, idle = agent.updates()
     assert text["sessionUpdate"] == "agent_message_chunk"
     usage = {"totalTokens": 6, "inputTokens": 3, "outputTokens": 2, "cachedReadTokens": 1}
@@ -233,14 +233,14 @@ def test_a_prompt_is_answered_when_its_turn_begins_and_the_state_tells_the_end()
 def test_each_end_has_its_reason(reason: Any, stop: str) -> None:
     """docs/acp.md, requirement 55."""
     agent, _ = begun()
-    agent.say(e.TurnEnded(reason, **T))
+    agent.send(e.TurnEnded(reason, **T))
     assert agent.updates() == [state("idle", stopReason=stop)]
 
 
 def test_a_failure_after_the_answer_is_in_the_state() -> None:
     """docs/acp.md, requirement 56."""
     agent, _ = begun()
-    agent.say(e.TurnEnded("error", failure=BROKEN, **T))
+    agent.send(e.TurnEnded("error", failure=BROKEN, **T))
     [idle] = agent.updates()
     assert (idle["state"], idle["stopReason"]) == ("idle", "error")
     assert (idle["error"]["code"], idle["error"]["message"]) == (-32603, "500: it broke")
@@ -250,7 +250,7 @@ def test_an_error_of_a_turn_that_the_client_has_cancelled_is_a_cancel() -> None:
     """docs/acp.md, requirement 55."""
     agent, session = begun()
     assert agent.notify("session/cancel", {"sessionId": session}) == [c.Cancel(session=session)]
-    agent.say(e.TurnEnded("error", failure=BROKEN, **T))
+    agent.send(e.TurnEnded("error", failure=BROKEN, **T))
     assert [one["stopReason"] for one in agent.updates()] == ["cancelled"]
 
 
@@ -258,12 +258,12 @@ def test_a_prompt_that_never_becomes_a_message_is_an_error() -> None:
     """docs/acp.md, requirement 56: refused, dropped by a cancel, withdrawn, failed before its turn."""
     agent, session = begun()
     [refused] = agent.ask("session/prompt", prompt(session, turn="t2"), id="t2")
-    agent.say(e.Reply(refused.ref, failure=Failure("bad_attachment", "a.png is too large", "host")))
+    agent.send(e.Reply(refused.ref, failure=Failure("bad_attachment", "a.png is too large", "host")))
     send(agent, session, "t3")
     agent.notify("$/cancel_request", {"requestId": "t3"})
-    agent.say(e.TurnEnded("cancelled", turn="t3"))
+    agent.send(e.TurnEnded("cancelled", turn="t3"))
     send(agent, session, "t4")
-    agent.say(e.TurnEnded("error", failure=BROKEN, turn="t4"))
+    agent.send(e.TurnEnded("error", failure=BROKEN, turn="t4"))
     assert [(one["id"], one["error"]["code"]) for one in agent.read()] == [
         ("t2", -32602),
         ("t3", -32800),
@@ -275,7 +275,7 @@ def test_a_second_prompt_is_answered_after_the_end_of_the_first() -> None:
     """docs/acp.md, requirements 39 and 54."""
     agent, session = begun()
     send(agent, session, "t2")
-    agent.say(e.TurnEnded("end", **T), e.TurnStarted(turn="t2"))
+    agent.send(e.TurnEnded("end", **T), e.TurnStarted(turn="t2"))
     idle, message, answer, running = agent.read()
     assert idle["params"]["update"] == state("idle", stopReason="end_turn")
     assert (answer["id"], answer["result"]["messageId"]) == ("t2", message["params"]["update"]["messageId"])
@@ -285,7 +285,7 @@ def test_a_second_prompt_is_answered_after_the_end_of_the_first() -> None:
 def test_a_turn_that_the_engine_begins_is_told_by_states_alone() -> None:
     """docs/acp.md, requirement 55."""
     agent, _ = second()
-    agent.say(e.TurnStarted("engine", turn="x"), e.TurnEnded("end", turn="x"))
+    agent.send(e.TurnStarted("engine", turn="x"), e.TurnEnded("end", turn="x"))
     running, idle = agent.updates()
     own = {"id": "x", "state": "started", "cause": "engine"}
     assert running == state("running", _meta={"polylect": {"turn": own}})
@@ -296,20 +296,20 @@ def test_a_turn_that_the_engine_begins_is_told_by_states_alone() -> None:
 def test_the_state_tells_when_all_work_waits_for_the_person() -> None:
     """docs/acp.md, requirement 55."""
     agent, _ = begun()
-    agent.say(
+    agent.send(
         e.ToolCalled("c1", "Read", {}, **T),
         e.ToolCalled("c2", "Bash", {"command": "ls"}, **T),
         e.ToolStarted("c1", "Read", **T),
         e.Ask("a", call="c2", name="Bash", args={"command": "ls"}, **T),
     )
     assert states(agent) == []
-    agent.say(e.ToolFinished("c1", "Read", "x", **T))
+    agent.send(e.ToolFinished("c1", "Read", "x", **T))
     assert states(agent) == ["requires_action"]
-    agent.say(e.AskClosed("a", "allowed", **T))
+    agent.send(e.AskClosed("a", "allowed", **T))
     assert states(agent) == ["running"]
-    agent.say(e.ToolStarted("c2", "Bash", **T), e.Ask("b", "text", "c2", title="Which?", **T))
+    agent.send(e.ToolStarted("c2", "Bash", **T), e.Ask("b", "text", "c2", title="Which?", **T))
     assert states(agent) == ["requires_action"]
-    agent.say(e.TurnEnded("cancelled", **T))
+    agent.send(e.TurnEnded("cancelled", **T))
     assert states(agent) == ["idle"]
 
 
@@ -323,22 +323,22 @@ def test_a_session_that_is_closed_becomes_idle_first() -> None:
     agent, session = begun()
     send(agent, session, "t2")
     [command] = agent.ask("session/close", {"sessionId": session}, id="close")
-    agent.say(e.Reply(command.ref))
+    agent.send(e.Reply(command.ref))
     idle, waiting, closed = agent.read()
     assert idle["params"]["update"] == state("idle", stopReason="cancelled")
     assert (waiting["id"], waiting["error"]["code"], closed["id"]) == ("t2", -32800, "close")
     session = agent.open()
-    agent.say(e.TurnStarted("engine", turn="x", session=session))
+    agent.send(e.TurnStarted("engine", turn="x", session=session))
     agent.read()
     [command] = agent.ask("session/close", {"sessionId": session}, id="again")
-    agent.say(e.Reply(command.ref))
+    agent.send(e.Reply(command.ref))
     assert [one.get("id") for one in agent.read()] == [None, "again"]
 
 
 def test_messages_that_join_a_turn_are_shown_to_every_client() -> None:
     """docs/acp.md, requirement 54."""
     agent, _ = begun()
-    agent.say(e.UserMessage("faster", "steer", **T), e.UserMessage("a hook says", "engine", **T))
+    agent.send(e.UserMessage("faster", "steer", **T), e.UserMessage("a hook says", "engine", **T))
     [update] = agent.updates()
     assert (update["sessionUpdate"], update["content"]["text"]) == ("user_message_chunk", "faster")
 
@@ -347,13 +347,13 @@ def test_a_steer_that_begins_a_turn_is_shown_with_it() -> None:
     """docs/acp.md, requirements 48 and 54."""
     agent, session = second()
     [steer] = agent.ask("_session/steering", {"sessionId": session, "prompt": [{"type": "text", "text": "go"}]})
-    [command] = agent.say(e.Reply(steer.ref, failure=Failure("idle", "nothing runs", "host"), session=session))
+    [command] = agent.send(e.Reply(steer.ref, failure=Failure("idle", "nothing runs", "host"), session=session))
     assert isinstance(command, c.Prompt)
     agent.read()
-    agent.say(e.TurnStarted(turn=command.turn), e.UserMessage("go", turn=command.turn))
+    agent.send(e.TurnStarted(turn=command.turn), e.UserMessage("go", turn=command.turn))
     message, running = agent.updates()
     assert (message["messageId"], message["content"]) == (command.turn, [{"type": "text", "text": "go"}])
-    agent.say(e.TurnEnded("end", turn=command.turn))
+    agent.send(e.TurnEnded("end", turn=command.turn))
     assert agent.updates() == [state("idle", stopReason="end_turn")]
     assert running == state("running")
 
@@ -364,7 +364,7 @@ def test_a_steer_that_begins_a_turn_is_shown_with_it() -> None:
 def test_a_command_has_a_terminal_whose_output_is_sent_in_chunks() -> None:
     """docs/acp.md, requirement 57."""
     agent, _ = begun()
-    agent.say(
+    agent.send(
         e.ToolCalled("c1", "Bash", {"command": "make"}, "exec", **T),
         e.ToolStarted("c1", "Bash", **T),
         e.ToolOutput("c1", "é\n", **T),
@@ -384,7 +384,7 @@ def test_a_cancelled_call_says_so() -> None:
     """docs/acp.md, requirement 57: told by the engine, and left open by it."""
     agent, _ = begun()
     calls = [e.ToolCalled(id, "Read", {"file_path": "a"}, **T) for id in ("c1", "c2")]
-    agent.say(*calls, e.ToolFinished("c1", "Read", "", "cancelled", **T), e.TurnEnded("cancelled", **T))
+    agent.send(*calls, e.ToolFinished("c1", "Read", "", "cancelled", **T), e.TurnEnded("cancelled", **T))
     statuses = [(one["toolCallId"], one["status"]) for one in agent.updates() if "toolCallId" in one]
     assert statuses[2:] == [("c1", "cancelled"), ("c2", "cancelled")]
 
@@ -416,7 +416,7 @@ def test_an_edit_names_its_files_and_has_a_patch(name: str) -> None:
     """docs/acp.md, requirement 57."""
     args, operation, patch = PATCHES[name]
     agent, _ = begun()
-    agent.say(e.ToolCalled("c1", name.split()[0], args, "edit", **T))
+    agent.send(e.ToolCalled("c1", name.split()[0], args, "edit", **T))
     [called] = agent.updates()
     [diff] = called["content"]
     assert [change["operation"] for change in diff["changes"]] == [operation]
@@ -428,16 +428,16 @@ def test_a_permission_request_has_a_title_a_reason_and_the_call() -> None:
     """docs/acp.md, requirement 32."""
     agent, session = begun()
     args = {"command": "rm a"}
-    agent.say(e.ToolCalled("c1", "Bash", args, "exec", **T))
+    agent.send(e.ToolCalled("c1", "Bash", args, "exec", **T))
     agent.read()
-    agent.say(e.Ask("a", call="c1", name="Bash", args=args, category="exec", reason="It deletes.", **T))
+    agent.send(e.Ask("a", call="c1", name="Bash", args=args, category="exec", reason="It deletes.", **T))
     request, _ = agent.read()
     params = request["params"]
     assert (params["title"], params["description"], params["sessionId"]) == ("`rm a`", "It deletes.", session)
     assert (params["subject"]["type"], params["subject"]["toolCall"]["toolCallId"]) == ("tool_call", "c1")
     chosen = {"outcome": {"outcome": "selected", "optionId": "allow_once"}}
     assert agent.answer(request["id"], chosen) == [c.Answer("a", "allow", session=session)]
-    agent.say(e.Ask("b", call="c1", name="Bash", args=args, **T))
+    agent.send(e.Ask("b", call="c1", name="Bash", args=args, **T))
     *_, request = [one for one in agent.read() if "id" in one]
     [answer] = agent.answer(request["id"], {"outcome": {"outcome": "_perhaps"}})
     assert isinstance(answer, c.Answer)
@@ -449,7 +449,7 @@ def test_a_permission_request_has_a_title_a_reason_and_the_call() -> None:
 
 def test_plans_notices_and_compactions_are_always_told() -> None:
     agent, _ = begun()
-    agent.say(
+    agent.send(
         e.PlanChanged((PlanItem("first"),), **T),
         e.Notice("careful", "warning", **T),
         e.CompactionStarted(**T),
@@ -469,7 +469,7 @@ def test_sub_agents_are_sessions_where_the_client_says_that_it_shows_them(shown:
     agent = Agent(version="2", unstable=shown)
     agent.initialize({"subagents": {}} if shown else {})
     agent.open()
-    agent.say(e.TurnStarted("engine", **T), e.ToolCalled("c1", "Agent", {}, **T), e.ToolStarted("c1", "Agent", **T))
+    agent.send(e.TurnStarted("engine", **T), e.ToolCalled("c1", "Agent", {}, **T), e.ToolStarted("c1", "Agent", **T))
     agent.read()
-    agent.say(e.AgentStarted(call="c1", name="scout", agent="k", **T), e.AgentEnded(True, "done", agent="k", **T))
+    agent.send(e.AgentStarted(call="c1", name="scout", agent="k", **T), e.AgentEnded(True, "done", agent="k", **T))
     assert [one["sessionUpdate"] for one in agent.updates()] == (["subagent_update"] * 2 if shown else [])

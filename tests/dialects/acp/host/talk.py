@@ -141,7 +141,7 @@ class Talk:
         """The host sends a command."""
         return self._collect(self.host.send(command))
 
-    def hear(self, *messages: Line | bytes) -> list[e.Event]:
+    def receive(self, *messages: Line | bytes) -> list[e.Event]:
         """The agent writes lines."""
         events: list[e.Event] = []
         for message in messages:
@@ -168,10 +168,10 @@ class Talk:
     def answer(self, method: str, result: Any = None, **error: Any) -> list[e.Event]:
         """The agent answers the last request of this method."""
         id = self.request(method)["id"]
-        return self.hear({"id": id, "error": error} if error else {"id": id, "result": result})
+        return self.receive({"id": id, "error": error} if error else {"id": id, "result": result})
 
     def update(self, kind: str, session: str = "s-1", /, **fields: Any) -> list[e.Event]:
-        return self.hear(update(kind, session, **fields))
+        return self.receive(update(kind, session, **fields))
 
     def prompt(self, words: str = "hi", turn: str = "t1", **options: Any) -> list[e.Event]:
         return self.do(Prompt(turn, words, **options))

@@ -48,7 +48,7 @@ def test_a_bad_line_does_not_end_the_connection(line: bytes, answer: int) -> Non
     """Requirement 3 of docs/acp.md. A line of a log is not answered: nobody meant it as a message."""
     talk = opened()
     before = len(talk.sent)
-    events = talk.hear(line)
+    events = talk.receive(line)
     assert [type(event) for event in events] == [e.MalformedEvent] * bool(line)
     assert [(reply["id"], reply["error"]["code"]) for reply in talk.sent[before:]] == [(None, answer)] * bool(answer)
     assert talk.update("usage_update", used=1, size=2) == [e.ContextUsed(1, 2)]
@@ -60,7 +60,7 @@ def test_an_id_is_echoed_as_it_came(id: int | str) -> None:
     talk = opened()
     talk.prompt()
     assert talk.request("session/prompt")["id"] == 3
-    talk.hear(permission(id, {"toolCallId": "c1", "title": "Run"}))
+    talk.receive(permission(id, {"toolCallId": "c1", "title": "Run"}))
     (ask,) = talk.of(e.Ask)
     assert isinstance(ask, e.Ask)
     talk.do(Answer(ask.ask, "allow"))
@@ -74,9 +74,9 @@ def test_notifications_and_stray_answers_are_not_answered() -> None:
     talk = opened()
     before = len(talk.sent)
     status = {"method": "_auth/status_update", "params": {"authStatus": {"kind": "api_key"}}}
-    assert [type(event) for event in talk.hear(status)] == [e.UnknownEvent]
+    assert [type(event) for event in talk.receive(status)] == [e.UnknownEvent]
     stray = {"id": 99, "result": {}}
-    assert talk.hear(stray, {"id": None, "error": {"code": -32700, "message": "Parse error"}}) == []
+    assert talk.receive(stray, {"id": None, "error": {"code": -32700, "message": "Parse error"}}) == []
     assert talk.sent[before:] == []
 
 
@@ -85,7 +85,7 @@ def test_an_unknown_request_is_refused_at_once_in_the_middle_of_a_turn(method: s
     """Requirement 6 of docs/acp.md. qwen waits for it after each call; files and terminals were not offered here."""
     talk = opened()
     talk.prompt()
-    events = talk.hear({"id": 5, "method": method, "params": {"sessionId": "s-1"}})
+    events = talk.receive({"id": 5, "method": method, "params": {"sessionId": "s-1"}})
     assert [(type(event), getattr(event, "kind", "")) for event in events] == [(e.UnknownEvent, method)]
     assert (talk.sent[-1]["id"], talk.sent[-1]["error"]["code"]) == (5, -32601)
 
@@ -97,8 +97,8 @@ def test_a_line_of_32_mib_passes_and_a_longer_one_is_refused() -> None:
     frame = json.dumps({"jsonrpc": "2.0", **update("agent_message_chunk", content=words(""))})
     line = frame.replace('"text": ""', '"text": "' + "x" * (MAX_FRAME - len(frame)) + '"').encode()
     assert len(line) == MAX_FRAME
-    assert len("".join(event.text for event in talk.hear(line) if isinstance(event, e.TextDelta))) > MAX_FRAME - 1000
-    assert [type(event) for event in talk.hear(line + b" " * 9)] == [e.MalformedEvent]
+    assert len("".join(event.text for event in talk.receive(line) if isinstance(event, e.TextDelta))) > MAX_FRAME - 1000
+    assert [type(event) for event in talk.receive(line + b" " * 9)] == [e.MalformedEvent]
     assert talk.update("usage_update", used=1, size=2) == [e.ContextUsed(1, 2, turn="t1")]
     assert [failure.code for failure in failures(talk.do(Prompt("t2", "x" * MAX_FRAME, ref="r")))] == []
     talk.answer("session/prompt", {"stopReason": "end_turn"})
@@ -392,7 +392,7 @@ def test_an_answer_that_is_no_message_ends_the_turn(line: dict[str, Any]) -> Non
     talk = opened()
     talk.prompt()
     sent = len(talk.sent)
-    talk.hear(json.dumps({"id": talk.request("session/prompt")["id"], **line}).encode())
+    talk.receive(json.dumps({"id": talk.request("session/prompt")["id"], **line}).encode())
     [ended] = talk.of(e.TurnEnded)
     assert isinstance(ended, e.TurnEnded)
     assert ended.reason == "error"

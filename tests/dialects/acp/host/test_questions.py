@@ -14,7 +14,7 @@ T = {"turn": "t1"}
 ALWAYS = Rule("category", "exec")
 
 
-def asked(talk: Talk) -> e.Ask:
+def requested(talk: Talk) -> e.Ask:
     """The last question."""
     ask = talk.of(e.Ask)[-1]
     assert isinstance(ask, e.Ask)
@@ -48,7 +48,7 @@ def test_an_answer_chooses_an_option(answer: Answer, option: str | None) -> None
     """Requirement 34 of docs/acp.md. An answer that is a no never chooses an option that allows."""
     talk = opened()
     talk.prompt()
-    talk.hear(permission(0, {"toolCallId": "c", "title": "Run"}))
+    talk.receive(permission(0, {"toolCallId": "c", "title": "Run"}))
     talk.do(answer)
     chosen = {"outcome": "selected", "optionId": option} if option else {"outcome": "cancelled"}
     assert talk.sent[-1]["result"] == {"outcome": chosen}
@@ -69,7 +69,7 @@ def test_an_answer_chooses_an_option(answer: Answer, option: str | None) -> None
 def test_where_no_option_fits_nothing_is_chosen(options: list[Any], verdict: Any, chosen: str | None) -> None:
     talk = opened()
     talk.prompt()
-    talk.hear(permission(0, {"toolCallId": "c", "title": "Run"}, options))
+    talk.receive(permission(0, {"toolCallId": "c", "title": "Run"}, options))
     talk.do(Answer("0", verdict))
     assert talk.sent[-1]["result"]["outcome"].get("optionId") == chosen
 
@@ -77,7 +77,7 @@ def test_where_no_option_fits_nothing_is_chosen(options: list[Any], verdict: Any
 def test_other_arguments_cannot_be_said_and_the_question_stays_open() -> None:
     talk = opened()
     talk.prompt()
-    talk.hear(permission(0, {"toolCallId": "c", "title": "Run", "rawInput": {"command": "rm"}}))
+    talk.receive(permission(0, {"toolCallId": "c", "title": "Run", "rawInput": {"command": "rm"}}))
     before = len(talk.sent)
     assert refusal(talk.do(Answer("0", "allow", args={"command": "ls"}, ref="r"))) == "unsaid"
     assert talk.sent[before:] == []
@@ -87,7 +87,7 @@ def test_other_arguments_cannot_be_said_and_the_question_stays_open() -> None:
 def test_a_no_that_ends_the_turn_cancels_it() -> None:
     talk = opened()
     talk.prompt()
-    talk.hear(permission(0, {"toolCallId": "c", "title": "Run"}))
+    talk.receive(permission(0, {"toolCallId": "c", "title": "Run"}))
     talk.do(Answer("0", "deny", interrupt=True))
     assert talk.methods()[-2:] == ["result", "session/cancel"]
 
@@ -95,7 +95,7 @@ def test_a_no_that_ends_the_turn_cancels_it() -> None:
 def test_a_question_without_a_call_or_a_session_is_refused() -> None:
     talk = opened()
     for params in ({}, {"sessionId": "s-1"}, {"sessionId": "s-1", "toolCall": {}, "options": []}):
-        events = talk.hear({"id": 3, "method": "session/request_permission", "params": params})
+        events = talk.receive({"id": 3, "method": "session/request_permission", "params": params})
         assert [type(event) for event in events] == [e.MalformedEvent]
         assert talk.sent[-1]["error"]["code"] == -32602
 
@@ -106,7 +106,7 @@ def test_a_question_without_a_call_or_a_session_is_refused() -> None:
 def ask_form(properties: dict[str, Any], **schema: Any) -> Talk:
     talk = opened()
     params = {"sessionId": "s-1", "mode": "form", "message": "Well?"}
-    talk.hear(
+    talk.receive(
         {
             "id": 5,
             "method": "elicitation/create",
@@ -153,7 +153,7 @@ OPTIONS_OF_ASK = (Option("r", "Red"), Option("b", "Blue", "cold"))
 )
 def test_a_form_with_one_field_is_a_plain_question(field: Any, ask: e.Ask, value: Any, content: Any) -> None:
     talk = ask_form({"x": field})
-    assert asked(talk) == ask
+    assert requested(talk) == ask
     talk.do(Answer("5", "allow", value=value))
     assert talk.sent[-1]["result"] == {"action": "accept", "content": content}
     assert talk.events[-1] == e.AskClosed("5", "answered")
@@ -162,7 +162,7 @@ def test_a_form_with_one_field_is_a_plain_question(field: Any, ask: e.Ask, value
 def test_a_form_with_several_fields_is_a_form() -> None:
     properties = {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 0}}
     talk = ask_form(properties, required=["name"])
-    ask = asked(talk)
+    ask = requested(talk)
     assert (ask.kind, ask.args["properties"], ask.args["required"]) == ("form", properties, ["name"])
     assert refusal(talk.do(Answer("5", "allow", value="Ada", ref="r"))) == "bad_answer"
     talk.do(Answer("5", "allow", value={"name": "Ada", "age": 36}))
@@ -189,21 +189,21 @@ def test_an_address_to_open_and_the_end_of_it() -> None:
     }
     talk = opened()
     for answer_first in (True, False):
-        talk.hear({"id": 5, "method": "elicitation/create", "params": params})
-        assert asked(talk) == e.Ask("5", "url", title="Log in", args={"url": "https://example.org/in"})
+        talk.receive({"id": 5, "method": "elicitation/create", "params": params})
+        assert requested(talk) == e.Ask("5", "url", title="Log in", args={"url": "https://example.org/in"})
         if answer_first:
             talk.do(Answer("5", "allow"))
-        talk.hear({"method": "elicitation/complete", "params": {"elicitationId": "el-1"}})
+        talk.receive({"method": "elicitation/complete", "params": {"elicitationId": "el-1"}})
         assert talk.sent[-1]["result"] == {"action": "accept"}
         assert talk.events[-1] == e.AskClosed("5", "answered")
     before = len(talk.sent)
-    assert talk.hear({"method": "elicitation/complete", "params": {"elicitationId": "other"}}) == []
+    assert talk.receive({"method": "elicitation/complete", "params": {"elicitationId": "other"}}) == []
     assert talk.sent[before:] == []
 
 
 def test_an_unknown_mode_is_refused() -> None:
     talk = opened()
-    talk.hear(
+    talk.receive(
         {"id": 5, "method": "elicitation/create", "params": {"sessionId": "s-1", "mode": "dance", "message": "?"}}
     )
     assert talk.sent[-1]["error"]["code"] == -32602
@@ -247,14 +247,14 @@ def test_options_of_every_kind() -> None:
     ]
     changed = [{**MODEL, "currentValue": "two"}, {**EFFORT, "currentValue": "high"}, {**FAST, "currentValue": True}]
     first, second, third = (line["id"] for line in talk.sent if line["method"] == "session/set_config_option")
-    events = talk.hear({"id": first, "result": {"configOptions": changed}})
+    events = talk.receive({"id": first, "result": {"configOptions": changed}})
     assert events == [
         e.SettingChanged("model", "two"),
         e.SettingChanged("thinking", "high"),
         e.SettingChanged("fast", True),
     ]
-    assert talk.hear({"id": second, "result": {"configOptions": changed}}) == []
-    assert talk.hear({"id": third, "result": {"configOptions": changed}}) == [e.Reply("c")]
+    assert talk.receive({"id": second, "result": {"configOptions": changed}}) == []
+    assert talk.receive({"id": third, "result": {"configOptions": changed}}) == [e.Reply("c")]
     assert refusal(talk.do(Configure({"model": "three"}, ref="d"))) == "bad_setting"
     assert refusal(talk.do(Configure({"odd": 4}, ref="d"))) == "unsaid"
 

@@ -95,7 +95,7 @@ def test_claude_asks_a_question_as_a_form_with_a_field_for_own_words() -> None:
         (1, "b", {"question_0": "b"}),
         (2, "Green", {"question_0_custom": "Green"}),
     ):
-        talk.hear({"id": id, **create})
+        talk.receive({"id": id, **create})
         (*_, ask) = talk.of(e.Ask)
         options = (Option("r", "Red", "warm"), Option("b", "Blue"))
         assert ask == e.Ask(str(id), "choice", "q1", "Question", title="Which?", options=options, **T)
@@ -136,7 +136,7 @@ def test_claude_announces_a_sub_agent_as_a_session_without_a_call() -> None:
     talk.update("config_option_update", "kid", configOptions=[])
     talk.update("agent_message_chunk", "kid", content=words("Looking."))
     talk.update("tool_call", "kid", toolCallId="k1", title="Read a", kind="read", rawInput={"path": "a"}, name="Read")
-    talk.hear(permission(4, {"toolCallId": "k1"}, session="kid"))
+    talk.receive(permission(4, {"toolCallId": "k1"}, session="kid"))
     talk.do(Answer("4", "allow"))
     talk.update("tool_call_update", "kid", toolCallId="k1", status="completed")
     talk.update("subagent_update", sessionId="kid", state={"state": "idle", "stopReason": "end_turn"})
@@ -178,7 +178,7 @@ def test_codex_says_in_progress_while_it_waits_for_approval_and_ends_a_denied_tu
         {"optionId": "accept_execpolicy_amendment", "name": "Always", "kind": "allow_always"},
         {"optionId": "cancel", "name": "No", "kind": "reject_once"},
     ]
-    talk.hear(permission(0, call, options))
+    talk.receive(permission(0, call, options))
     talk.do(Answer("0", "deny", reason="keep it"))
     talk.answer("session/prompt", {"stopReason": "cancelled", "usage": None})
     assert calls(talk) == [("call_1", "execute", {"command": "rm a"}, "denied")]
@@ -193,7 +193,7 @@ def test_a_call_that_is_asked_for_starts_after_the_answer_whatever_its_agent_say
     talk.update("tool_call", **call)
     assert talk.host.due() == 250
     talk.wait(50)
-    talk.hear(permission(0, call))
+    talk.receive(permission(0, call))
     talk.wait(500)
     talk.do(Answer("0", "allow"))
     marks = [type(event) for event in talk.of(e.ToolCalled, e.Ask, e.AskClosed, e.ToolStarted)]
@@ -293,11 +293,11 @@ def test_gemini_first_mentions_a_call_in_its_question_and_says_nothing_after_a_n
         {"optionId": "cancel", "name": "Reject", "kind": "reject_once"},
     ]
     call = {"toolCallId": "run_shell_command__1", "title": "ls", "kind": "execute", "status": "pending", "content": []}
-    talk.hear(permission(0, call, options))
+    talk.receive(permission(0, call, options))
     talk.do(Answer("0", "allow"))
     assert talk.sent[-1]["result"]["outcome"]["optionId"] == "proceed_once"
     talk.update("tool_call_update", toolCallId="run_shell_command__1", status="completed", content=shown("a"))
-    talk.hear(permission(1, {**call, "toolCallId": "run_shell_command__2"}, options))
+    talk.receive(permission(1, {**call, "toolCallId": "run_shell_command__2"}, options))
     talk.do(Answer("1", "deny", reason="no"))
     talk.update("agent_message_chunk", content=words("Then not."))
     talk.answer("session/prompt", {"stopReason": "end_turn"})
@@ -452,7 +452,7 @@ def test_qwen_asks_for_queued_messages_after_each_call_and_reports_tokens_in_an_
     talk.update(
         "tool_call_update", toolCallId="c1", title="a.txt", status="completed", rawInput={"path": "a.txt"}, kind="read"
     )
-    talk.hear({"id": 4, "method": "craft/drainMidTurnQueue", "params": {"sessionId": "s-1"}})
+    talk.receive({"id": 4, "method": "craft/drainMidTurnQueue", "params": {"sessionId": "s-1"}})
     assert talk.sent[-1]["error"]["code"] == -32601
     talk.update("agent_message_chunk", content=words("Done."))
     talk.update(
@@ -460,7 +460,7 @@ def test_qwen_asks_for_queued_messages_after_each_call_and_reports_tokens_in_an_
         content=words(""),
         _meta={"usage": {"inputTokens": 5, "outputTokens": 3, "totalTokens": 8}},
     )
-    talk.hear({"method": "qwen/notify/session/mode-update", "params": {"sessionId": "s-1"}})
+    talk.receive({"method": "qwen/notify/session/mode-update", "params": {"sessionId": "s-1"}})
     talk.answer("session/prompt", {"stopReason": "end_turn"})
     assert calls(talk) == [("c1", "read_file", {"path": "a.txt"}, "ok")]
     assert ended(talk).usage == Usage(5, 3)
@@ -483,7 +483,7 @@ def test_qwen_has_two_options_of_one_kind() -> None:
         (2, "Allow and ask from now on"),
         (3, "cancel"),
     ):
-        talk.hear(permission(id, {"toolCallId": f"c{id}", "title": "x"}, options))
+        talk.receive(permission(id, {"toolCallId": f"c{id}", "title": "x"}, options))
         talk.do(Answer(str(id), "allow", value=value))
         chosen.append(talk.sent[-1]["result"]["outcome"]["optionId"])
     second = "proceed_once_and_switch_to_default"
@@ -535,7 +535,7 @@ def test_kimi_shows_growing_arguments_as_content_and_in_its_question_only_a_sent
     for piece in ("{", '{"command"', '{"command": "ls"}'):
         talk.update("tool_call_update", toolCallId="0:c1", status="in_progress", content=shown(piece))
     question = {"toolCallId": "0:c1", "title": "Bash", "content": shown("Requesting approval to Running: ls")}
-    talk.hear(permission(0, question))
+    talk.receive(permission(0, question))
     talk.do(Answer("0", "allow"))
     talk.update(
         "tool_call_update",
@@ -577,7 +577,7 @@ def test_goose_asks_with_a_kind_that_tells_nothing_and_ids_that_are_texts() -> N
     talk.prompt()
     meta = {"goose": {"toolCall": {"toolName": "developer__shell"}}}
     talk.update("tool_call", toolCallId="c1", title="shell", status="pending", rawInput={"command": "ls"}, _meta=meta)
-    talk.hear(permission("0f0e7c7c-3c38", {"toolCallId": "c1", "title": "shell", "kind": "other"}))
+    talk.receive(permission("0f0e7c7c-3c38", {"toolCallId": "c1", "title": "shell", "kind": "other"}))
     (ask,) = talk.of(e.Ask)
     assert isinstance(ask, e.Ask)
     assert (ask.name, ask.category, ask.args) == ("developer__shell", "exec", {"command": "ls"})
@@ -588,12 +588,12 @@ def test_goose_withdraws_its_wait_for_a_terminal() -> None:
     talk = opened(terminal=True)
     talk.prompt()
     params = {"sessionId": "s-1", "terminalId": "x"}
-    talk.hear({"id": "w", "method": "terminal/wait_for_exit", "params": params})
-    assert talk.hear({"method": "$/cancel_request", "params": {"requestId": "w"}}) == [e.HostCallEnded("w")]
+    talk.receive({"id": "w", "method": "terminal/wait_for_exit", "params": params})
+    assert talk.receive({"method": "$/cancel_request", "params": {"requestId": "w"}}) == [e.HostCallEnded("w")]
     assert (talk.sent[-1]["id"], talk.sent[-1]["error"]["code"]) == ("w", -32800)
     before = len(talk.sent)
-    assert talk.hear({"method": "$/cancel_request", "params": {"requestId": "w"}}) == []
-    assert talk.hear({"method": "$/cancel_request", "params": {"requestId": [1]}}) == []
+    assert talk.receive({"method": "$/cancel_request", "params": {"requestId": "w"}}) == []
+    assert talk.receive({"method": "$/cancel_request", "params": {"requestId": [1]}}) == []
     assert talk.sent[before:] == []
 
 
@@ -746,7 +746,7 @@ def test_errors_of_any_code_end_the_turn_with_a_kind(
     """Requirement 46 of docs/acp.md."""
     talk = opened()
     talk.prompt()
-    talk.hear({"id": talk.request("session/prompt")["id"], "error": error})
+    talk.receive({"id": talk.request("session/prompt")["id"], "error": error})
     failure = ended(talk).failure
     assert failure
     assert (failure.code, failure.owner, failure.retryable) == (code, owner, retryable)
@@ -781,8 +781,10 @@ def test_a_question_is_withdrawn_by_the_agent_and_gets_its_one_answer() -> None:
     """Requirement 38 of docs/acp.md."""
     talk = opened()
     talk.prompt()
-    talk.hear(permission(9, {"toolCallId": "c1", "title": "Run"}))
-    assert talk.hear({"method": "$/cancel_request", "params": {"requestId": 9}}) == [e.AskClosed("9", "cancelled", **T)]
+    talk.receive(permission(9, {"toolCallId": "c1", "title": "Run"}))
+    assert talk.receive({"method": "$/cancel_request", "params": {"requestId": 9}}) == [
+        e.AskClosed("9", "cancelled", **T)
+    ]
     assert talk.sent[-1]["result"] == {"outcome": {"outcome": "cancelled"}}
     (reply,) = talk.do(Answer("9", "allow", ref="r"))
     assert isinstance(reply, e.Reply)
@@ -794,8 +796,8 @@ def test_a_question_is_withdrawn_by_the_agent_and_gets_its_one_answer() -> None:
         "message": "Sure?",
         "requestedSchema": {"properties": {"a": {"type": "boolean"}}},
     }
-    talk.hear({"id": 10, "method": "elicitation/create", "params": params})
-    talk.hear({"method": "$/cancel_request", "params": {"requestId": 10}})
+    talk.receive({"id": 10, "method": "elicitation/create", "params": params})
+    talk.receive({"method": "$/cancel_request", "params": {"requestId": 10}})
     assert talk.sent[-1]["error"]["code"] == -32800
 
 
@@ -804,7 +806,7 @@ def test_an_agent_that_waits_for_the_answer_to_its_question_gets_it_with_a_cance
     talk = opened(agent("gemini-cli", capabilities=EVERYTHING))
     talk.prompt()
     talk.do(Prompt("t2", "later"))
-    talk.hear(permission(0, {"toolCallId": "x__1", "title": "ls"}))
+    talk.receive(permission(0, {"toolCallId": "x__1", "title": "ls"}))
     talk.do(Cancel(queued="keep"))
     assert talk.methods()[-2:] == ["session/cancel", "result"]
     talk.answer("session/prompt", {"stopReason": "cancelled"})
@@ -831,7 +833,7 @@ def test_everything_that_has_to_do_with_files_and_terminals_is_the_work_of_the_h
     talk.prompt()
 
     def ask(method: str, **params: Any) -> e.HostCall:
-        (event,) = talk.hear({"id": method, "method": method, "params": {"sessionId": "s-1", **params}})
+        (event,) = talk.receive({"id": method, "method": method, "params": {"sessionId": "s-1", **params}})
         assert isinstance(event, e.HostCall)
         return event
 

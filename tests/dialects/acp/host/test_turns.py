@@ -49,7 +49,7 @@ def test_a_call_is_asked_for_runs_and_finishes() -> None:
     talk.prompt()
     call = {"toolCallId": "c1", "title": "Run make", "kind": "execute", "rawInput": {"command": "make"}, "name": "Bash"}
     talk.update("tool_call", **call, status="pending")
-    talk.hear(permission("p-4", call))
+    talk.receive(permission("p-4", call))
     before = len(talk.events)
     talk.do(Answer("p-4", "allow", ref="r"))
     assert talk.sent[-1] == {
@@ -89,7 +89,7 @@ def test_a_denied_call_is_denied_also_where_the_wire_says_failed() -> None:
     talk = opened()
     talk.prompt()
     call = {"toolCallId": "c1", "title": "Run", "rawInput": {"command": "rm"}}
-    talk.hear(permission(7, call))
+    talk.receive(permission(7, call))
     talk.do(Answer("7", "deny", reason="no"))
     assert talk.sent[-1]["result"] == {"outcome": {"outcome": "selected", "optionId": "no"}}
     assert talk.sent[-1]["id"] == 7
@@ -102,7 +102,7 @@ def test_a_cancel_is_one_notification_and_answers_every_question() -> None:
     """Requirement 37 of docs/acp.md."""
     talk = opened()
     talk.prompt()
-    talk.hear(permission("p1", {"toolCallId": "c1", "title": "Run"}))
+    talk.receive(permission("p1", {"toolCallId": "c1", "title": "Run"}))
     talk.do(Cancel(ref="x"))
     talk.do(Cancel(ref="y"))
     assert talk.methods()[3:] == ["session/cancel", "result"]
@@ -205,7 +205,7 @@ def test_updates_of_a_call_that_we_have_closed_are_passed_over() -> None:
 def test_an_unknown_kind_of_update_is_passed_on() -> None:
     talk = opened()
     line = update("weather", mood="sunny")
-    (event,) = talk.hear(line)
+    (event,) = talk.receive(line)
     assert isinstance(event, e.UnknownEvent)
     assert event.kind == "weather"
     assert b"sunny" in event.raw
@@ -217,15 +217,15 @@ def test_a_command_in_a_terminal_of_the_host_has_its_output(content: list[Any] |
     talk = opened(terminal=True)
     talk.prompt()
     talk.update("tool_call", toolCallId="c1", title="shell", rawInput={"command": "make"})
-    talk.hear({"id": 1, "method": "terminal/create", "params": {"sessionId": "s-1", "command": "make"}})
+    talk.receive({"id": 1, "method": "terminal/create", "params": {"sessionId": "s-1", "command": "make"}})
     talk.do(HostReply("1", {"terminal": "x"}))
     talk.update("tool_call_update", toolCallId="c1", content=[{"type": "terminal", "terminalId": "x"}])
     where = {"sessionId": "s-1", "terminalId": "x"}
-    talk.hear({"id": 2, "method": "terminal/wait_for_exit", "params": where})
+    talk.receive({"id": 2, "method": "terminal/wait_for_exit", "params": where})
     talk.do(HostReply("2", {"exit_code": 2, "signal": None}))
-    talk.hear({"id": 3, "method": "terminal/output", "params": where})
+    talk.receive({"id": 3, "method": "terminal/output", "params": where})
     talk.do(HostReply("3", {"output": "made\n", "truncated": False, "running": False, "exit_code": 2}))
-    talk.hear({"id": 4, "method": "terminal/release", "params": where})
+    talk.receive({"id": 4, "method": "terminal/release", "params": where})
     talk.do(HostReply("4", {}))
     again = {} if content is None else {"content": content}
     talk.update("tool_call_update", toolCallId="c1", status="completed", **again)

@@ -403,7 +403,7 @@ def test_a_permission_is_asked_for_whatever_it_is_about(name: str) -> None:
     about, (call, tool, args) = SUBJECTS[name]
     talk, _ = running()
     params = {"sessionId": "s-1", "title": "May I?", "description": "Because.", "options": OPTIONS, **about}
-    *_, ask = talk.hear({"id": 7, "method": "session/request_permission", "params": params})
+    *_, ask = talk.receive({"id": 7, "method": "session/request_permission", "params": params})
     assert isinstance(ask, e.Ask)
     assert (ask.call, ask.name, ask.args, ask.title, ask.reason) == (call, tool, args, "May I?", "Because.")
     talk.do(c.Answer(ask.ask, "allow"))
@@ -485,13 +485,13 @@ def test_whatever_an_agent_says_the_events_are_in_order(lines: list[Any]) -> Non
                 talk.do(c.Cancel())
             case "answer" | "refuse" if prompts:
                 error = {"error": {"code": -32800, "message": "no"}}
-                talk.hear({"id": prompts[-1], **({"result": {"messageId": "u1"}} if line == "answer" else error)})
+                talk.receive({"id": prompts[-1], **({"result": {"messageId": "u1"}} if line == "answer" else error)})
             case dict():
-                talk.hear(line)
-    talk.hear(update("session_info_update", _meta={"polylect": {"turn": {"id": "x", "state": "ended"}}}))
+                talk.receive(line)
+    talk.receive(update("session_info_update", _meta={"polylect": {"turn": {"id": "x", "state": "ended"}}}))
     for _ in range(number + 1):
         prompts = [one["id"] for one in talk.sent if one.get("method") == "session/prompt"]
-        talk.hear(*[{"id": id, "result": {"messageId": "u1"}} for id in prompts[-1:]])
+        talk.receive(*[{"id": id, "result": {"messageId": "u1"}} for id in prompts[-1:]])
         ended(talk)
     over = [event.turn for event in talk.of(e.TurnEnded) if event.turn.startswith("p")]
     assert sorted(over) == sorted(f"p{one + 1}" for one in range(number))

@@ -30,17 +30,17 @@ def requests(host: Host) -> list[Frame]:
 
 def ask(host: Host, command: c.Command, **answer: Any) -> tuple[Frame, Any]:
     """The one request that a command becomes, and the data of the reply to it."""
-    host.say(command)
+    host.send(command)
     [frame] = host.said()
-    [reply] = only(host.hear(success(frame["request_id"], **answer)), e.Reply)
+    [reply] = only(host.receive(success(frame["request_id"], **answer)), e.Reply)
     assert reply.failure is None
     return frame["request"], reply.data
 
 
 def running(**options: Any) -> Host:
     host = Host(**options)
-    host.say(c.Prompt("t", "go"))
-    host.hear(INIT)
+    host.send(c.Prompt("t", "go"))
+    host.receive(INIT)
     host.said()
     return host
 
@@ -57,7 +57,7 @@ def refusal(events: list[e.Event]) -> Failure:
 def test_a_prompt_with_all_that_may_go_with_it() -> None:
     host = Host()
     attached = (Image("image/gif", "R0lG"), Document("a.txt", "text/plain", "words"), File("/b.py"))
-    host.say(c.Prompt("t", "look", attached, query=False, verbatim=True, ref="r"))
+    host.send(c.Prompt("t", "look", attached, query=False, verbatim=True, ref="r"))
     [frame] = host.said()
     assert (frame["uuid"], frame["shouldQuery"], frame["client_composed"]) == ("t", False, True)
     assert frame["message"]["content"] == [
@@ -65,13 +65,13 @@ def test_a_prompt_with_all_that_may_go_with_it() -> None:
         {"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": "R0lG"}},
         {"type": "document", "title": "a.txt", "source": {"type": "text", "media_type": "text/plain", "data": "words"}},
     ]
-    assert only(host.heard, e.Reply) == [e.Reply("r")]
+    assert only(host.received, e.Reply) == [e.Reply("r")]
 
 
 def test_polylect_is_told_files_as_such() -> None:
     host = Host(greeted=False)
-    host.hear(success(host.greeting[0]["request_id"], engine={"name": "polylect"}))
-    host.say(c.Prompt("t", "look", (File("/b.py"), Link("file:///c.py"))))
+    host.receive(success(host.greeting[0]["request_id"], engine={"name": "polylect"}))
+    host.send(c.Prompt("t", "look", (File("/b.py"), Link("file:///c.py"))))
     [frame] = host.said()
     assert frame["message"]["content"] == "look"
     assert frame["file_attachments"] == [{"path": "/b.py"}, {"path": "/c.py"}]
@@ -79,50 +79,50 @@ def test_polylect_is_told_files_as_such() -> None:
 
 def test_a_link_that_is_no_file_is_refused() -> None:
     assert (
-        "cannot attach" in refusal(Host().say(c.Prompt("t", "look", (Link("https://example.com"),), ref="r"))).message
+        "cannot attach" in refusal(Host().send(c.Prompt("t", "look", (Link("https://example.com"),), ref="r"))).message
     )
 
 
 def test_a_prompt_that_may_not_wait_is_refused_while_a_turn_runs() -> None:
-    assert refusal(running().say(c.Prompt("t2", "x", busy="refuse", ref="r"))).code == "busy"
+    assert refusal(running().send(c.Prompt("t2", "x", busy="refuse", ref="r"))).code == "busy"
 
 
 def test_a_turn_that_is_under_way_is_no_name_for_another() -> None:
-    assert refusal(running().say(c.Prompt("t", "x", ref="r"))).code == "duplicate_turn"
+    assert refusal(running().send(c.Prompt("t", "x", ref="r"))).code == "duplicate_turn"
 
 
 def test_a_prompt_that_interrupts_goes_out_at_once_and_ends_the_other() -> None:
     host = running()
-    host.say(c.Prompt("t2", "now", busy="interrupt"))
+    host.send(c.Prompt("t2", "now", busy="interrupt"))
     [frame] = host.said()
     assert (frame["uuid"], frame["priority"]) == ("t2", "now")
     cut = {**RESULT, "subtype": "error_during_execution", "terminal_reason": "aborted_streaming"}
-    host.hear(cut, INIT, assistant(text("Here.")), RESULT)
-    assert brief(host.heard) == ["turn cancelled", "says Here.", "turn end"]
-    assert [event.turn for event in only(host.heard, e.TurnStarted)] == ["t", "t2"]
+    host.receive(cut, INIT, assistant(text("Here.")), RESULT)
+    assert brief(host.received) == ["turn cancelled", "says Here.", "turn end"]
+    assert [event.turn for event in only(host.received, e.TurnStarted)] == ["t", "t2"]
 
 
 def test_a_steer_becomes_the_next_turn() -> None:
     host = running()
-    host.say(c.Steer("faster", ref="r"))
+    host.send(c.Steer("faster", ref="r"))
     assert host.said() == []
-    host.hear(RESULT)
+    host.receive(RESULT)
     [frame] = host.said()
     assert frame["message"]["content"] == "faster"
-    told = only(host.hear(INIT), e.TurnStarted, e.UserMessage)
-    assert [getattr(event, "cause", "") or event.origin for event in told] == ["engine", "steer"]
+    result = only(host.receive(INIT), e.TurnStarted, e.UserMessage)
+    assert [getattr(event, "cause", "") or event.origin for event in result] == ["engine", "steer"]
 
 
 def test_a_compaction_is_a_slash_command() -> None:
     host = Host()
-    host.say(c.Compact("keep the names"))
+    host.send(c.Compact("keep the names"))
     assert host.said()[0]["message"]["content"] == "/compact keep the names"
-    assert refusal(running().say(c.Compact(ref="r"))).code == "busy"
+    assert refusal(running().send(c.Compact(ref="r"))).code == "busy"
 
 
 def test_a_prompt_without_a_turn_gets_one() -> None:
     host = Host()
-    host.say(c.Prompt("", "hi"))
+    host.send(c.Prompt("", "hi"))
     assert host.said()[0]["uuid"]
 
 
@@ -131,41 +131,41 @@ def test_a_prompt_without_a_turn_gets_one() -> None:
 
 def test_an_idle_engine_is_not_interrupted() -> None:
     host = Host()
-    assert host.say(c.Cancel(ref="r")) == [e.Reply("r")]
+    assert host.send(c.Cancel(ref="r")) == [e.Reply("r")]
     assert host.said() == []
 
 
 def test_an_interrupt_ends_the_turn_and_those_that_wait_here() -> None:
     host = running()
-    host.say(c.Prompt("t2", "later"))
-    told = host.say(c.Cancel(ref="r"))
-    assert told == [e.TurnEnded("cancelled", turn="t2")]
+    host.send(c.Prompt("t2", "later"))
+    result = host.send(c.Cancel(ref="r"))
+    assert result == [e.TurnEnded("cancelled", turn="t2")]
     [frame] = host.said()
     assert frame["request"] == {"subtype": "interrupt", "cancel_queued": True}
-    assert only(host.hear(success("r", still_queued=[], cancelled=[])), e.Reply)
+    assert only(host.receive(success("r", still_queued=[], cancelled=[])), e.Reply)
     old = {**RESULT, "subtype": "error_during_execution", "is_error": True}
-    assert brief(host.hear(old)) == ["turn cancelled"], "the older engines do not say that it was stopped"
+    assert brief(host.receive(old)) == ["turn cancelled"], "the older engines do not say that it was stopped"
 
 
 def test_an_interrupt_that_keeps_the_queue_keeps_ours() -> None:
     host = running()
-    host.say(c.Prompt("t2", "later"), c.Cancel(queued="keep"))
+    host.send(c.Prompt("t2", "later"), c.Cancel(queued="keep"))
     assert requests(host) == [{"subtype": "interrupt"}]
-    host.hear(RESULT)
+    host.receive(RESULT)
     assert [frame["uuid"] for frame in host.said()] == ["t2"]
 
 
 def test_prompts_that_an_interrupt_took_from_the_engines_queue_are_cancelled() -> None:
     host = running(hold=False)
-    host.say(c.Prompt("t2", "later"), c.Cancel(ref="r"))
-    heard = host.hear(success("r", cancelled=["t2"]))
-    assert e.TurnEnded("cancelled", turn="t2") in heard
+    host.send(c.Prompt("t2", "later"), c.Cancel(ref="r"))
+    received = host.receive(success("r", cancelled=["t2"]))
+    assert e.TurnEnded("cancelled", turn="t2") in received
 
 
 def test_one_prompt_that_waits_is_dropped_here_or_there() -> None:
     host = running()
-    host.say(c.Prompt("t2", "later"))
-    assert host.say(c.Cancel("prompt", "t2", ref="r")) == [e.Reply("r"), e.TurnEnded("cancelled", turn="t2")]
+    host.send(c.Prompt("t2", "later"))
+    assert host.send(c.Cancel("prompt", "t2", ref="r")) == [e.Reply("r"), e.TurnEnded("cancelled", turn="t2")]
     request, _ = ask(running(), c.Cancel("prompt", "t9", ref="r"), cancelled=True)
     assert request == {"subtype": "cancel_async_message", "message_uuid": "t9"}
 
@@ -173,29 +173,29 @@ def test_one_prompt_that_waits_is_dropped_here_or_there() -> None:
 def test_an_agent_is_stopped_by_its_task() -> None:
     host = running()
     task = {"task_id": "k1", "tool_use_id": "a1", "task_type": "local_agent", "subagent_type": "scout"}
-    host.hear(assistant(use("a1", "Agent")), {"type": "system", "subtype": "task_started", **task, "prompt": "look"})
-    host.say(c.Query("agents", ref="q"))
-    assert host.heard[-1] == e.Reply("q", (AgentCard("a1", "scout", "look"),))
+    host.receive(assistant(use("a1", "Agent")), {"type": "system", "subtype": "task_started", **task, "prompt": "look"})
+    host.send(c.Query("agents", ref="q"))
+    assert host.received[-1] == e.Reply("q", (AgentCard("a1", "scout", "look"),))
     request, _ = ask(host, c.Cancel("agent", "a1", ref="r"))
     assert request == {"subtype": "stop_task", "task_id": "k1"}
 
 
 @pytest.mark.parametrize("what", ["retry", "shell", "compaction", "steers"])
 def test_what_cannot_be_stopped_alone_is_refused(what: Any) -> None:
-    assert refusal(running().say(c.Cancel(what, ref="r"))).code == "unsaid"
+    assert refusal(running().send(c.Cancel(what, ref="r"))).code == "unsaid"
 
 
 # Asks.
 
 
 def put(host: Host, id: str = "r1", **request: Any) -> list[e.Event]:
-    host.hear(assistant(use("c1", "Bash", command="ls")))
-    asked = {"tool_name": "Bash", "tool_use_id": "c1", "input": {"command": "ls"}, **request}
-    return host.hear(control(id, "can_use_tool", **asked))
+    host.receive(assistant(use("c1", "Bash", command="ls")))
+    requested = {"tool_name": "Bash", "tool_use_id": "c1", "input": {"command": "ls"}, **request}
+    return host.receive(control(id, "can_use_tool", **requested))
 
 
 def answered(host: Host, *answers: c.Answer) -> Frame:
-    host.say(*answers)
+    host.send(*answers)
     [frame] = host.said()
     assert frame["type"] == "control_response"
     return frame["response"]["response"]  # type: ignore[no-any-return]
@@ -221,7 +221,7 @@ def test_a_yes_has_the_input_and_what_is_to_count_from_now_on() -> None:
             },
         ],
     }
-    assert host.heard[-1] == e.AskClosed("r1", "allowed", turn="t")
+    assert host.received[-1] == e.AskClosed("r1", "allowed", turn="t")
 
 
 @pytest.mark.parametrize(
@@ -244,33 +244,33 @@ def test_a_rule_is_never_wider_than_what_was_granted(rule: Rule, told: Frame) ->
 def test_a_yes_may_change_the_arguments() -> None:
     host = running()
     put(host)
-    told = answered(host, c.Answer("r1", "allow", args={"command": "ls -l"}))
-    assert told["updatedInput"] == {"command": "ls -l"}
+    result = answered(host, c.Answer("r1", "allow", args={"command": "ls -l"}))
+    assert result["updatedInput"] == {"command": "ls -l"}
 
 
 def test_a_no_may_end_the_turn() -> None:
     host = running()
     put(host)
-    told = answered(host, c.Answer("r1", "deny", reason="stop it", interrupt=True))
-    assert told == {"behavior": "deny", "message": "stop it", "interrupt": True}
+    result = answered(host, c.Answer("r1", "deny", reason="stop it", interrupt=True))
+    assert result == {"behavior": "deny", "message": "stop it", "interrupt": True}
     ended = {**RESULT, "subtype": "error_during_execution", "is_error": True}
-    assert brief(host.hear(ended))[-1] == "turn cancelled"
+    assert brief(host.receive(ended))[-1] == "turn cancelled"
 
 
 def test_an_ask_of_an_agent_is_in_its_lane() -> None:
     host = running()
-    host.hear(assistant(use("a1", "Agent")), assistant(use("c1"), parent="a1"))
-    [question] = host.hear(control("r1", "can_use_tool", tool_name="Bash", tool_use_id="c1", input={}, agent_id="x"))
+    host.receive(assistant(use("a1", "Agent")), assistant(use("c1"), parent="a1"))
+    [question] = host.receive(control("r1", "can_use_tool", tool_name="Bash", tool_use_id="c1", input={}, agent_id="x"))
     assert (question.agent, question.turn) == ("a1", "t")
 
 
 def test_an_ask_that_is_taken_back_is_closed_and_cannot_be_answered() -> None:
     host = running()
     put(host)
-    assert host.hear({"type": "control_cancel_request", "request_id": "r1"}) == [
+    assert host.receive({"type": "control_cancel_request", "request_id": "r1"}) == [
         e.AskClosed("r1", "cancelled", turn="t")
     ]
-    assert refusal(host.say(c.Answer("r1", "allow", ref="x"))).code == "unknown_ask"
+    assert refusal(host.send(c.Answer("r1", "allow", ref="x"))).code == "unknown_ask"
 
 
 QUESTIONS = [
@@ -282,26 +282,29 @@ QUESTIONS = [
 
 def test_each_question_is_an_ask_and_the_answer_goes_out_when_all_are_answered() -> None:
     host = running()
-    host.hear(assistant(use("c1", "AskUserQuestion", questions=QUESTIONS)))
-    given = {"questions": QUESTIONS}
-    asked = control("r1", "can_use_tool", tool_name="AskUserQuestion", tool_use_id="c1", input=given)
-    one, two, three = only(host.hear(asked), e.Ask)
+    host.receive(assistant(use("c1", "AskUserQuestion", questions=QUESTIONS)))
+    supplied = {"questions": QUESTIONS}
+    requested = control("r1", "can_use_tool", tool_name="AskUserQuestion", tool_use_id="c1", input=supplied)
+    one, two, three = only(host.receive(requested), e.Ask)
     assert [question.ask for question in (one, two, three)] == ["r1#1", "r1#2", "r1#3"]
     assert (one.kind, one.title, one.options[0]) == ("choice", "Which?", Option("red", "red", "warm"))
     assert (two.multiple, three.kind) == (True, "text")
-    host.say(c.Answer("r1#2", "allow", value=["a", "b"]), c.Answer("r1#1", "allow", value="blue"))
+    host.send(c.Answer("r1#2", "allow", value=["a", "b"]), c.Answer("r1#1", "allow", value="blue"))
     assert host.said() == []
-    told = answered(host, c.Answer("r1#3", "allow", value="because"))
-    assert told["updatedInput"] == {**given, "answers": {"Which?": "blue", "What else?": "a, b", "Why?": "because"}}
+    result = answered(host, c.Answer("r1#3", "allow", value="because"))
+    assert result["updatedInput"] == {
+        **supplied,
+        "answers": {"Which?": "blue", "What else?": "a, b", "Why?": "because"},
+    }
 
 
 def test_one_no_is_a_no_to_all_questions() -> None:
     host = running()
-    host.hear(assistant(use("c1", "AskUserQuestion", questions=QUESTIONS)))
-    given = {"questions": QUESTIONS}
-    host.hear(control("r1", "can_use_tool", tool_name="AskUserQuestion", tool_use_id="c1", input=given))
+    host.receive(assistant(use("c1", "AskUserQuestion", questions=QUESTIONS)))
+    supplied = {"questions": QUESTIONS}
+    host.receive(control("r1", "can_use_tool", tool_name="AskUserQuestion", tool_use_id="c1", input=supplied))
     assert answered(host, c.Answer("r1#2", "deny"))["behavior"] == "deny"
-    closed = [(event.ask, event.how) for event in only(host.heard, e.AskClosed)]
+    closed = [(event.ask, event.how) for event in only(host.received, e.AskClosed)]
     assert closed == [("r1#2", "denied"), ("r1#1", "cancelled"), ("r1#3", "cancelled")]
 
 
@@ -317,14 +320,14 @@ def test_one_no_is_a_no_to_all_questions() -> None:
 )
 def test_what_a_server_asks_of_a_person(request_: Frame, kind: str, value: Any, told: Frame) -> None:
     host = Host()
-    [question] = host.hear(control("r1", "elicitation", message="Please", requested_schema=request_))
+    [question] = host.receive(control("r1", "elicitation", message="Please", requested_schema=request_))
     assert (question.kind, question.title) == (kind, "Please")
     assert answered(host, c.Answer("r1", "allow", value=value)) == {"action": "accept", "content": told}
 
 
 def test_an_address_is_only_accepted_or_not() -> None:
     host = Host()
-    [question] = host.hear(control("r1", "elicitation", message="Log in", mode="url", url="http://127.0.0.1/"))
+    [question] = host.receive(control("r1", "elicitation", message="Log in", mode="url", url="http://127.0.0.1/"))
     assert (question.kind, question.args) == ("url", {"url": "http://127.0.0.1/"})
     assert answered(host, c.Answer("r1", "cancelled")) == {"action": "cancel"}
 
@@ -334,31 +337,35 @@ def test_an_address_is_only_accepted_or_not() -> None:
 
 def test_a_hook_is_called_back() -> None:
     host = running()
-    heard = host.hear(control("h1", "hook_callback", callback_id="cb", input={"tool_name": "Bash"}, tool_use_id="c1"))
+    received = host.receive(
+        control("h1", "hook_callback", callback_id="cb", input={"tool_name": "Bash"}, tool_use_id="c1")
+    )
     params = {"callback": "cb", "input": {"tool_name": "Bash"}, "call": "c1"}
-    assert heard == [e.HostCall("h1", "hook", params, turn="t")]
-    host.say(c.HostReply("h1", {"decision": "block"}))
+    assert received == [e.HostCall("h1", "hook", params, turn="t")]
+    host.send(c.HostReply("h1", {"decision": "block"}))
     assert host.said()[0]["response"] == {
         "subtype": "success",
         "request_id": "h1",
         "response": {"decision": "block"},
     }
-    assert refusal(host.say(c.HostReply("h1", ref="r"))).code == "unknown_call"
+    assert refusal(host.send(c.HostReply("h1", ref="r"))).code == "unknown_call"
 
 
 def test_a_server_inside_the_host_speaks_before_the_greeting_is_answered() -> None:
     host = Host(greeted=False, offers={"servers": ["calc"]})
     message = {"jsonrpc": "2.0", "id": 0, "method": "initialize"}
-    heard = host.hear(control("m1", "mcp_message", server_name="calc", message=message))
-    assert heard == [e.HostCall("m1", "mcp_message", {"server_name": "calc", "message": message})]
-    host.say(c.HostReply("m1", {"id": 0, "result": {}}))
+    received = host.receive(control("m1", "mcp_message", server_name="calc", message=message))
+    assert received == [e.HostCall("m1", "mcp_message", {"server_name": "calc", "message": message})]
+    host.send(c.HostReply("m1", {"id": 0, "result": {}}))
     assert host.said()[0]["response"]["response"] == {"mcp_response": {"id": 0, "result": {}}}
 
 
 def test_a_notification_is_acknowledged_and_a_failure_told() -> None:
     host = Host()
-    host.hear(control("m1", "mcp_message", server_name="x", message={}), control("m2", "mcp_message", server_name="x"))
-    host.say(c.HostReply("m1"), c.HostReply("m2", error="no such server"))
+    host.receive(
+        control("m1", "mcp_message", server_name="x", message={}), control("m2", "mcp_message", server_name="x")
+    )
+    host.send(c.HostReply("m1"), c.HostReply("m2", error="no such server"))
     one, two = (frame["response"] for frame in host.said())
     assert one["response"] == {"mcp_response": {"jsonrpc": "2.0", "result": {}}}
     assert (two["subtype"], two["error"]) == ("error", "no such server")
@@ -366,14 +373,14 @@ def test_a_notification_is_acknowledged_and_a_failure_told() -> None:
 
 def test_work_that_is_no_longer_wanted_ends() -> None:
     host = Host()
-    host.hear(control("d1", "request_user_dialog", dialog_kind="trust", payload={}))
-    assert host.hear({"type": "control_cancel_request", "request_id": "d1"}) == [e.HostCallEnded("d1")]
+    host.receive(control("d1", "request_user_dialog", dialog_kind="trust", payload={}))
+    assert host.receive({"type": "control_cancel_request", "request_id": "d1"}) == [e.HostCallEnded("d1")]
 
 
 def test_how_far_work_has_come_cannot_be_said() -> None:
     host = Host()
-    host.hear(control("h1", "hook_callback", callback_id="cb", input={}))
-    assert refusal(host.say(c.HostReply("h1", partial=True, ref="r"))).code == "unsaid"
+    host.receive(control("h1", "hook_callback", callback_id="cb", input={}))
+    assert refusal(host.send(c.HostReply("h1", partial=True, ref="r"))).code == "unsaid"
 
 
 # Settings.
@@ -404,32 +411,32 @@ def test_settings_are_requests(settings: Frame, told: Frame) -> None:
 
 def test_several_settings_have_one_reply_and_the_first_failure_counts() -> None:
     host = Host()
-    host.say(c.Configure({"mode": "plan", "model": "big"}, ref="r"))
+    host.send(c.Configure({"mode": "plan", "model": "big"}, ref="r"))
     one, two = host.said()
-    assert only(host.hear(success(one["request_id"], mode="plan")), e.Reply) == []
+    assert only(host.receive(success(one["request_id"], mode="plan")), e.Reply) == []
     refused = {"subtype": "error", "request_id": two["request_id"], "error": "no such model"}
-    heard = host.hear({"type": "control_response", "response": refused})
-    assert heard == [e.Reply("r", failure=Failure("refused", "no such model", "engine"))]
-    assert e.SettingChanged("mode", "plan") in host.heard
+    received = host.receive({"type": "control_response", "response": refused})
+    assert received == [e.Reply("r", failure=Failure("refused", "no such model", "engine"))]
+    assert e.SettingChanged("mode", "plan") in host.received
 
 
 def test_the_environment_needs_no_answer() -> None:
     host = Host()
-    assert host.say(c.Configure({"environment": {"A": 1}}, ref="r")) == [e.Reply("r")]
+    assert host.send(c.Configure({"environment": {"A": 1}}, ref="r")) == [e.Reply("r")]
     assert host.said() == [{"type": "update_environment_variables", "variables": {"A": "1"}}]
 
 
 @pytest.mark.parametrize("settings", [{"mode": "sleepy"}, {"steering_mode": "all"}, {"thinking": "hard"}])
 def test_a_setting_without_a_word_is_refused_and_nothing_is_said(settings: Frame) -> None:
     host = Host()
-    assert refusal(host.say(c.Configure(settings, ref="r"))).code == "unsaid"
+    assert refusal(host.send(c.Configure(settings, ref="r"))).code == "unsaid"
     assert host.said() == []
 
 
 def test_the_model_that_came_of_it_is_told() -> None:
     host = Host()
     ask(host, c.Configure({"model": "big"}, ref="r"), model="big-2")
-    assert e.SettingChanged("model", "big-2") in host.heard
+    assert e.SettingChanged("model", "big-2") in host.received
 
 
 # Servers.
@@ -443,15 +450,16 @@ def test_servers_are_named_all_together() -> None:
     assert request["servers"] == {"one": one, "two": {"type": "http", "url": "http://127.0.0.1/", "headers": {}}}
     request, _ = ask(host, c.ChangeServer("one", "remove", ref="r3"))
     assert list(request["servers"]) == ["two"]
-    assert refusal(host.say(c.ChangeServer("one", "remove", ref="r4"))).code == "unknown_server"
+    assert refusal(host.send(c.ChangeServer("one", "remove", ref="r4"))).code == "unknown_server"
 
 
 def test_a_server_that_does_not_start_is_a_failure() -> None:
     host = Host()
-    host.say(c.AddServer(Server("one", command="nothing"), ref="r"))
+    host.send(c.AddServer(Server("one", command="nothing"), ref="r"))
     [frame] = host.said()
     assert (
-        refusal(host.hear(success(frame["request_id"], errors={"one": "no such file"}))).message == "one: no such file"
+        refusal(host.receive(success(frame["request_id"], errors={"one": "no such file"}))).message
+        == "one: no such file"
     )
 
 
@@ -471,7 +479,7 @@ def test_a_server_inside_the_host_may_speak_unasked() -> None:
     said = c.HostSays("mcp_message", {"server_name": "x", "message": {"method": "changed"}}, ref="r")
     request, _ = ask(Host(), said)
     assert request == {"subtype": "mcp_message", "server_name": "x", "message": {"method": "changed"}}
-    assert refusal(Host().say(c.HostSays("sing", ref="r"))).code == "unsaid"
+    assert refusal(Host().send(c.HostSays("sing", ref="r"))).code == "unsaid"
 
 
 # Questions.
@@ -509,22 +517,24 @@ def test_answers_are_in_our_own_words(what: str, answer: Frame, data: Any) -> No
 def test_what_is_known_here_is_not_asked_for() -> None:
     host = Host(greeted=False)
     greeting = {"commands": [{"name": "cost", "description": "What it cost", "builtin": True}]}
-    host.hear(success(host.greeting[0]["request_id"], current_permission_mode="plan", **greeting))
-    host.say(c.Prompt("t", "go"))
+    host.receive(success(host.greeting[0]["request_id"], current_permission_mode="plan", **greeting))
+    host.send(c.Prompt("t", "go"))
     used = {"inputTokens": 5, "costUSD": 0.5}
-    host.hear({**INIT, "tools": ["Bash"]}, {**RESULT, "total_cost_usd": 0.5, "modelUsage": {"m": used}})
+    host.receive({**INIT, "tools": ["Bash"]}, {**RESULT, "total_cost_usd": 0.5, "modelUsage": {"m": used}})
     host.said()
-    told = [only(host.say(c.Query(what, ref="r")), e.Reply)[0].data for what in ("commands", "tools", "state", "cost")]
+    result = [
+        only(host.send(c.Query(what, ref="r")), e.Reply)[0].data for what in ("commands", "tools", "state", "cost")
+    ]
     assert host.said() == []
-    assert told[0] == (CommandCard("cost", "What it cost", builtin=True),)
-    assert told[1:3] == [("Bash",), State("s", "m", "plan")]
-    assert isinstance(told[3], Ledger)
-    assert told[3].total == Usage(5, cost=0.5)
+    assert result[0] == (CommandCard("cost", "What it cost", builtin=True),)
+    assert result[1:3] == [("Bash",), State("s", "m", "plan")]
+    assert isinstance(result[3], Ledger)
+    assert result[3].total == Usage(5, cost=0.5)
 
 
 def test_a_question_nobody_knows_or_that_lacks_something_is_refused() -> None:
-    assert refusal(Host().say(c.Query("weather", ref="r"))).code == "unsaid"
-    assert refusal(Host().say(c.Query("file", ref="r"))).code == "bad_args"
+    assert refusal(Host().send(c.Query("weather", ref="r"))).code == "unsaid"
+    assert refusal(Host().send(c.Query("file", ref="r"))).code == "bad_args"
 
 
 def test_files_are_put_back_or_not() -> None:
@@ -532,8 +542,8 @@ def test_files_are_put_back_or_not() -> None:
     assert request == {"subtype": "rewind_files", "user_message_id": "u1", "dry_run": True}
     assert data == Rewound(("a",), 2)
     host = Host()
-    host.say(c.Rewind("u1", ref="r"))
-    assert refusal(host.hear(success("r", canRewind=False, error="switched off"))).message == "switched off"
+    host.send(c.Rewind("u1", ref="r"))
+    assert refusal(host.receive(success("r", canRewind=False, error="switched off"))).message == "switched off"
 
 
 def test_a_conversation_is_taken_back_or_not() -> None:
@@ -542,8 +552,8 @@ def test_a_conversation_is_taken_back_or_not() -> None:
     assert request == {"subtype": "rewind_conversation", "target_message_uuid": "u1"}
     assert data == Rewound(prompt="Go")
     host = Host()
-    host.say(command)
-    assert refusal(host.hear(success("r", rewound=False, error="not there"))).message == "not there"
+    host.send(command)
+    assert refusal(host.receive(success("r", rewound=False, error="not there"))).message == "not there"
 
 
 def test_the_end_is_a_request_too() -> None:
@@ -568,16 +578,16 @@ def test_the_end_is_a_request_too() -> None:
 )
 def test_what_the_wire_has_no_word_for_is_refused(command: c.Command) -> None:
     host = Host()
-    assert refusal(host.say(command)).code == "unsaid"
+    assert refusal(host.send(command)).code == "unsaid"
     assert host.said() == []
 
 
 def test_a_host_may_introduce_itself_later() -> None:
     host = Host()
-    host.say(c.Hello(offers={"servers": ["calc"], "tools": [{"name": "add"}]}, ref="r"))
+    host.send(c.Hello(offers={"servers": ["calc"], "tools": [{"name": "add"}]}, ref="r"))
     [frame] = host.said()
     assert frame["request"]["sdkMcpServers"] == ["calc"]
-    assert only(host.hear(success("r", commands=[])), e.Reply) == [e.Reply("r")]
+    assert only(host.receive(success("r", commands=[])), e.Reply) == [e.Reply("r")]
 
 
 # Said by other means.
@@ -590,11 +600,11 @@ def test_what_our_own_end_said_is_understood_from_a_tape() -> None:
         {"type": "user", "uuid": "t", "message": {"role": "user", "content": "go"}},
     ]
     side.note_sent(b"".join(map(jsonl.dump, said)) + b"no json\n")
-    told = [success("g", claude_code_version="2.1.325"), INIT, assistant(use("c1"))]
-    asked = control("r1", "can_use_tool", tool_name="Bash", tool_use_id="c1", input={})
-    heard = side.receive(b"".join(map(jsonl.dump, [*told, asked])))
-    assert [event.version for event in only(heard, e.Ready)] == ["2.1.325"]
-    assert [event.text for event in only(heard, e.UserMessage)] == ["go"]
+    result = [success("g", claude_code_version="2.1.325"), INIT, assistant(use("c1"))]
+    requested = control("r1", "can_use_tool", tool_name="Bash", tool_use_id="c1", input={})
+    received = side.receive(b"".join(map(jsonl.dump, [*result, requested])))
+    assert [event.version for event in only(received, e.Ready)] == ["2.1.325"]
+    assert [event.text for event in only(received, e.UserMessage)] == ["go"]
     yes = {"subtype": "success", "request_id": "r1", "response": {"behavior": "allow"}}
     assert side.note_sent(jsonl.dump({"type": "control_response", "response": yes})) == [
         e.AskClosed("r1", "allowed", turn="t")

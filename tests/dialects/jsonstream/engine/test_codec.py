@@ -121,9 +121,9 @@ def written(side: EngineSide) -> list[dict[str, Any]]:
 )
 def test_i2_a_bad_line_is_answered_once_and_the_next_one_counts(line: bytes, message: str) -> None:
     side = engine()
-    told = side.receive(line + b'\r\n \n{"type":"stop"}\n')
+    result = side.receive(line + b'\r\n \n{"type":"stop"}\n')
     refused = UnknownCommand if message.startswith("Unknown") else MalformedCommand
-    assert [type(command) for command in told] == [refused, Cancel]
+    assert [type(command) for command in result] == [refused, Cancel]
     [answer] = written(side)
     assert answer["type"] == "error"
     assert "msg_id" not in answer
@@ -134,8 +134,8 @@ def test_i2_a_bad_line_is_answered_once_and_the_next_one_counts(line: bytes, mes
 
 def test_i2_an_unknown_command_is_named_and_the_nearest_one_too() -> None:
     side = engine("0.1.0")
-    told = receive(side, '{"type":"foo"}', '{"type":"mesage"}')
-    assert told == [UnknownCommand("foo", b'{"type":"foo"}'), UnknownCommand("mesage", b'{"type":"mesage"}')]
+    result = receive(side, '{"type":"foo"}', '{"type":"mesage"}')
+    assert result == [UnknownCommand("foo", b'{"type":"foo"}'), UnknownCommand("mesage", b'{"type":"mesage"}')]
     assert [frame["error"]["message"] for frame in written(side)] == [
         "Unknown command type: foo",
         "Unknown command type: mesage. Did you mean message?",
@@ -144,8 +144,8 @@ def test_i2_an_unknown_command_is_named_and_the_nearest_one_too() -> None:
 
 def test_i1_a_line_that_is_too_long_is_answered_and_skipped() -> None:
     side = EngineSide(env(), max_line=100)
-    told = side.receive(b"x" * 500) + side.receive(b'\n{"type":"stop"}')
-    assert told == [MalformedCommand(b"x" * 200, "the line is longer than 100 bytes")]
+    result = side.receive(b"x" * 500) + side.receive(b'\n{"type":"stop"}')
+    assert result == [MalformedCommand(b"x" * 200, "the line is longer than 100 bytes")]
     assert len(written(side)) == 1
     assert side.receive_eof() == [Cancel(ref="id-1")]
 
@@ -163,8 +163,8 @@ def test_a_ping_is_answered_in_the_codec(version: str) -> None:
 @BOTH
 @pytest.mark.parametrize("key", ["input", "content"])
 def test_a_message_is_read_by_either_name_of_its_text(version: str, key: str) -> None:
-    told = receive(engine(version), f'{{"type":"message","msg_id":"m","{key}":"hi","extra":1}}')
-    assert told == [Prompt("m", "hi", ref="id-1")]
+    result = receive(engine(version), f'{{"type":"message","msg_id":"m","{key}":"hi","extra":1}}')
+    assert result == [Prompt("m", "hi", ref="id-1")]
 
 
 @BOTH
@@ -196,14 +196,16 @@ def test_set_config_can_change_the_compaction() -> None:
 
 
 def test_set_config_names_only_what_was_named() -> None:
-    told = receive(engine(), '{"type":"set_config","model":"m","thinking":"enabled","thinking_budget":5,"effort":null}')
-    assert told == [Configure({"model": "m", "thinking": "enabled", "thinking_budget": 5}, ref="id-1")]
+    result = receive(
+        engine(), '{"type":"set_config","model":"m","thinking":"enabled","thinking_budget":5,"effort":null}'
+    )
+    assert result == [Configure({"model": "m", "thinking": "enabled", "thinking_budget": 5}, ref="id-1")]
 
 
 def test_a_server_of_an_unknown_transport_is_refused_by_name() -> None:
     side = engine()
-    told = receive(side, '{"type":"add_mcp_server","name":"x","transport":"smoke"}')
-    assert [type(command) for command in told] == [MalformedCommand]
+    result = receive(side, '{"type":"add_mcp_server","name":"x","transport":"smoke"}')
+    assert [type(command) for command in result] == [MalformedCommand]
     assert [frame["type"] for frame in written(side)] == ["error", "mcp_failed"]
     assert receive(side, '{"type":"add_mcp_server","name":"x","transport":"streamable_http","url":"u"}') == [
         AddServer(Server("x", "http", url="u"), ref="id-2")
@@ -230,8 +232,8 @@ ASKED: tuple[Event, ...] = (
     ],
 )
 def test_a4_a_scope_becomes_a_standing_rule(scope: str, rule: Rule | None) -> None:
-    told = receive(engine("0.2.0", *ASKED), f'{{"type":"tool_approve","call_id":"c1","scope":{scope}}}')
-    assert told == [Answer("ask-secret", "allow", always=rule, ref="id-1")]
+    result = receive(engine("0.2.0", *ASKED), f'{{"type":"tool_approve","call_id":"c1","scope":{scope}}}')
+    assert result == [Answer("ask-secret", "allow", always=rule, ref="id-1")]
 
 
 @pytest.mark.parametrize("scope", ['"forever"', "{}", '{"always_prefix":{"prefix":"a"},"always_path":{"root":"b"}}'])
@@ -246,8 +248,8 @@ DENY, APPROVE = '{"type":"tool_deny","call_id":"c1","reason":"no"}', '{"type":"t
 
 def test_a1_a_second_answer_is_an_error() -> None:
     side = engine("0.1.0", *ASKED)
-    told = receive(side, DENY, APPROVE)
-    assert [type(command) for command in told] == [Answer, MalformedCommand]
+    result = receive(side, DENY, APPROVE)
+    assert [type(command) for command in result] == [Answer, MalformedCommand]
     assert [frame["error"]["code"] for frame in written(side)] == ["protocol_error"]
 
 

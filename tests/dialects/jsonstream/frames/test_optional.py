@@ -62,7 +62,7 @@ def engine(*flags: str, version: str = "0.2.0") -> EngineSide:
     return side
 
 
-def say(side: EngineSide, *events: Event) -> list[str]:
+def send(side: EngineSide, *events: Event) -> list[str]:
     for event in events:
         assert side.send(event) == []
     return side.data_to_send().decode().splitlines()
@@ -105,15 +105,15 @@ def test_0_1_0_has_no_flags() -> None:
 
 def test_a_change_of_settings_tells_the_flags_again_and_one_that_went_off_is_gone() -> None:
     side = engine("plugins")
-    assert '"plugins":true' in say(side, SettingChanged("mode", "force"))[0]
-    assert "plugins" not in say(side, SettingChanged("abilities", Abilities()))[0]
+    assert '"plugins":true' in send(side, SettingChanged("mode", "force"))[0]
+    assert "plugins" not in send(side, SettingChanged("abilities", Abilities()))[0]
 
 
 def test_flags_of_an_early_ready_count() -> None:
     side = EngineSide(env())
     side.note_sent(ready_line("0.2.0", "s", capabilities("0.2.0", extras={"streaming_tools": True})))
-    say(side, TurnStarted(turn="m"), ToolStarted("c", "Bash", turn="m"))
-    assert len(say(side, ToolOutput("c", "x\n", turn="m"))) == 1
+    send(side, TurnStarted(turn="m"), ToolStarted("c", "Bash", turn="m"))
+    assert len(send(side, ToolOutput("c", "x\n", turn="m"))) == 1
 
 
 # Every family: off and on.
@@ -182,39 +182,39 @@ every_family = pytest.mark.parametrize(("event", "line"), FAMILY, ids=[line.spli
 def test_a_family_is_said_while_its_flag_is_on(event: Event, line: str) -> None:
     for flag in FAMILIES[json.loads(line)["type"]]:
         side = engine(flag)
-        say(side, CALLED, ToolStarted("c", "Bash", turn="m"))
-        assert say(side, event) == [line]
+        send(side, CALLED, ToolStarted("c", "Bash", turn="m"))
+        assert send(side, event) == [line]
 
 
 @every_family
 def test_a_family_is_counted_as_lost_while_its_flag_is_off(event: Event, line: str) -> None:
     others = [flag for flag in FLAGS["0.2.0"] if flag not in FAMILIES[json.loads(line)["type"]]]
     for side in (engine(*others), engine(*FLAGS["0.2.0"], version="0.1.0")):
-        say(side, CALLED, ToolStarted("c", "Bash", turn="m"))
-        assert say(side, event) == []
+        send(side, CALLED, ToolStarted("c", "Bash", turn="m"))
+        assert send(side, event) == []
         assert side.lost.total() == 1
 
 
 @every_family
 def test_a_family_arrives_as_it_was_meant(event: Event, line: str) -> None:
     pair = Pair(DIALECT, "0.2.0")
-    pair.say(Ready(session="s", abilities=Abilities(extras=dict.fromkeys(FLAGS["0.2.0"], True))))
+    pair.send(Ready(session="s", abilities=Abilities(extras=dict.fromkeys(FLAGS["0.2.0"], True))))
     pair.ask(Prompt("m", "go"))
     for before in (TurnStarted(turn="m"), CALLED, ToolStarted("c", "Bash", turn="m")):
-        pair.say(before)
-    count = len(pair.heard)
-    pair.say(event)
-    [heard] = pair.heard[count:]
-    assert type(heard) is type(event)
+        pair.send(before)
+    count = len(pair.received)
+    pair.send(event)
+    [received] = pair.received[count:]
+    assert type(received) is type(event)
     second = engine(*FLAGS["0.2.0"])
-    say(second, CALLED, ToolStarted("c", "Bash", turn="m"))
-    again = say(second, heard)[0]
+    send(second, CALLED, ToolStarted("c", "Bash", turn="m"))
+    again = send(second, received)[0]
     assert again == line.replace('"other"', '"s"')
 
 
 def test_always_on_events_need_no_flag() -> None:
     rejected, circuit = ExtensionRejected("p", "tools", "clash", "taken"), CircuitChanged("a", "open", "b")
-    assert say(engine(), rejected, circuit, ToolCrashed("c", "Bash", "!", turn="m")) == [
+    assert send(engine(), rejected, circuit, ToolCrashed("c", "Bash", "!", turn="m")) == [
         '{"type":"plugin_registration_failed","plugin_name":"p","surface":"tools","error_kind":"clash","message":"taken"}',
         '{"type":"provider_circuit_event","primary":"a","fallback":"b","state":"open"}',
         '{"type":"tool_panicked","msg_id":"m","call_id":"c","tool_name":"Bash","panic_message":"!"}',
@@ -232,26 +232,26 @@ def test_always_on_events_need_no_flag() -> None:
 )
 def test_what_lacks_something_is_lost_rather_than_wrong(event: Event) -> None:
     side = engine(*FLAGS["0.2.0"])
-    assert say(side, event) == []
+    assert send(side, event) == []
     assert side.lost.total() == 1
 
 
 def test_t6_a_row_without_a_price_is_not_free() -> None:
     row = {"turn": 1, "model": "new", "provider": "p"}
-    [line] = say(engine("cost_attribution"), CostChanged(Usage(cost=1.0), (row,)))
+    [line] = send(engine("cost_attribution"), CostChanged(Usage(cost=1.0), (row,)))
     assert '{"turn":1,"model":"new","provider":"p","cost_usd":0.0,"priced":false}' in line
 
 
 def test_t6_what_is_known_of_a_price_is_told_beside_what_is_not() -> None:
     row = {"turn": 1, "model": "new", "provider": "p"}
-    [line] = say(engine("cost_attribution"), CostChanged(Usage(7, 7), ({**row, "cost_usd": 1.5}, {**row, "turn": 2})))
+    [line] = send(engine("cost_attribution"), CostChanged(Usage(7, 7), ({**row, "cost_usd": 1.5}, {**row, "turn": 2})))
     assert '"total_cost_usd":1.5' in line
 
 
 def test_nothing_carries_the_id_of_a_turn_that_has_ended() -> None:
     side = engine(*FLAGS["0.2.0"])
-    say(side, TurnEnded("end", turn="m"))
-    assert say(side, TRACE) == [f'{{"type":"trace_event","msg_id":"","trace":{TRACED}}}']
+    send(side, TurnEnded("end", turn="m"))
+    assert send(side, TRACE) == [f'{{"type":"trace_event","msg_id":"","trace":{TRACED}}}']
 
 
 # tool_chunk
@@ -259,14 +259,14 @@ def test_nothing_carries_the_id_of_a_turn_that_has_ended() -> None:
 
 def test_output_is_cut_into_lines_and_the_rest_comes_before_the_result() -> None:
     side = engine("streaming_tools")
-    say(side, CALLED, ToolStarted("c", "Bash", turn="m"))
+    send(side, CALLED, ToolStarted("c", "Bash", turn="m"))
     chunks = []
     for text in ("one\ntw", "o\n\nthr", "ee"):
-        chunks += [json.loads(line)["chunk"] for line in say(side, ToolOutput("c", text, turn="m"))]
+        chunks += [json.loads(line)["chunk"] for line in send(side, ToolOutput("c", text, turn="m"))]
     assert chunks == ["one", "two", ""]
-    last, result = [json.loads(line) for line in say(side, ToolFinished("c", "Bash", "all", turn="m"))]
+    last, result = [json.loads(line) for line in send(side, ToolFinished("c", "Bash", "all", turn="m"))]
     assert (last["type"], last["chunk"], result["type"]) == ("tool_chunk", "three", "tool_result")
-    assert say(side, ToolOutput("c", "late\n", turn="m")) == []
+    assert send(side, ToolOutput("c", "late\n", turn="m")) == []
     assert side.lost == {"ToolOutput": 1}
 
 
@@ -293,15 +293,15 @@ def test_a_shortened_conversation_is_an_event_if_the_host_is_told_so() -> None:
         CompactionStarted("overflow", turn="m"),
         CompactionEnded(before=900, after=300, turn="m"),
     ]
-    assert say(engine("non_destructive_compact"), *events) == [
+    assert send(engine("non_destructive_compact"), *events) == [
         '{"type":"compact_offload","msg_id":"m","reason":"window_pressure","tokens_freed":600,"active_window_percent":30}'
     ]
-    assert [json.loads(line)["type"] for line in say(engine(), *events)] == ["info"]
+    assert [json.loads(line)["type"] for line in send(engine(), *events)] == ["info"]
 
 
 def test_a_conversation_that_could_not_be_shortened_is_an_info() -> None:
     failed = CompactionEnded(ok=False, error="no room", turn="m")
-    assert [json.loads(line)["type"] for line in say(engine("non_destructive_compact"), failed)] == ["info"]
+    assert [json.loads(line)["type"] for line in send(engine("non_destructive_compact"), failed)] == ["info"]
 
 
 # hitl_suspend
@@ -316,8 +316,8 @@ SUSPEND = '{"type":"suspend","reason":"awaiting_approval","resume_token":"ask-9"
 
 def suspended() -> EngineSide:
     side = engine("hitl_suspend")
-    say(side, CALLED, ToolStarted("c", "Bash", turn="m"))
-    assert say(side, STEP) == [REQUIRED, SUSPEND]
+    send(side, CALLED, ToolStarted("c", "Bash", turn="m"))
+    assert send(side, STEP) == [REQUIRED, SUSPEND]
     return side
 
 
@@ -328,7 +328,7 @@ def resume(side: EngineSide, approved: str, token: str = "ask-9", more: str = ""
 def test_a_running_call_that_needs_a_yes_suspends_the_turn() -> None:
     side = suspended()
     assert resume(side, "true") == [Answer("ask-9", "allow", ref="id-1")]
-    assert say(side, AskClosed("ask-9", "allowed", turn="m")) == [
+    assert send(side, AskClosed("ask-9", "allowed", turn="m")) == [
         '{"type":"approval_resume","resume_token":"ask-9","approved":true}'
     ]
 
@@ -367,51 +367,51 @@ def test_a6_a_token_counts_once_and_no_other_will_do(token: str) -> None:
 @pytest.mark.parametrize("approved", ["true", "false"])
 def test_a_token_from_before_a_restart_is_for_the_engine_to_judge(approved: str) -> None:
     side = engine("hitl_suspend")
-    say(side, TurnEnded("end", turn="m"))
+    send(side, TurnEnded("end", turn="m"))
     verdict = "allow" if approved == "true" else "deny"
     assert resume(side, approved, "ask-old") == [Answer("ask-old", verdict, ref="id-1")]
-    assert say(side, Reply("id-1")) == [f'{{"type":"approval_resume","resume_token":"ask-old","approved":{approved}}}']
+    assert send(side, Reply("id-1")) == [f'{{"type":"approval_resume","resume_token":"ask-old","approved":{approved}}}']
 
 
 def test_a6_a_token_that_the_engine_does_not_know_is_refused_like_any_other() -> None:
     side = engine("hitl_suspend")
-    say(side, TurnEnded("end", turn="m"))
+    send(side, TurnEnded("end", turn="m"))
     resume(side, "true", "nobody")
-    [line] = say(side, Reply("id-1", failure=Failure("unknown_ask", "nothing is waiting", "host")))
+    [line] = send(side, Reply("id-1", failure=Failure("unknown_ask", "nothing is waiting", "host")))
     message = "Invalid approval_resume command: no approval waits for this resume_token"
     assert json.loads(line)["error"]["message"] == message
 
 
 def test_a_timeout_or_a_stop_is_echoed_as_a_no() -> None:
-    assert say(suspended(), AskClosed("ask-9", "timeout", turn="m")) == [
+    assert send(suspended(), AskClosed("ask-9", "timeout", turn="m")) == [
         '{"type":"approval_resume","resume_token":"ask-9","approved":false}'
     ]
 
 
 def test_without_the_flag_the_same_ask_is_a_tool_request() -> None:
     side = engine()
-    say(side, CALLED, ToolStarted("c", "Bash", turn="m"))
-    assert [json.loads(line)["type"] for line in say(side, STEP)] == ["tool_request"]
+    send(side, CALLED, ToolStarted("c", "Bash", turn="m"))
+    assert [json.loads(line)["type"] for line in send(side, STEP)] == ["tool_request"]
 
 
 def test_a_call_that_has_not_begun_is_asked_for_by_a_tool_request_whatever_the_flag() -> None:
     side = engine("hitl_suspend")
-    assert [json.loads(line)["type"] for line in say(side, CALLED, STEP)] == ["tool_request"]
+    assert [json.loads(line)["type"] for line in send(side, CALLED, STEP)] == ["tool_request"]
 
 
 @pytest.mark.parametrize(("verdict", "how"), [("allow", "allowed"), ("deny", "denied")])
 def test_a_suspended_turn_is_resumed_from_the_other_end(verdict: Any, how: Any) -> None:
     pair = Pair(DIALECT, "0.2.0")
-    pair.say(Ready(session="s", abilities=Abilities(extras={"hitl_suspend": True})))
+    pair.send(Ready(session="s", abilities=Abilities(extras={"hitl_suspend": True})))
     pair.ask(Prompt("m", "go"))
     for event in (TurnStarted(turn="m"), CALLED, ToolStarted("c", "Bash", turn="m"), STEP):
-        pair.say(event)
-    ask = next(event for event in pair.heard if isinstance(event, Ask))
+        pair.send(event)
+    ask = next(event for event in pair.received if isinstance(event, Ask))
     assert (ask.ask, ask.call, ask.reason) == ("ask-9", "c", "step 2 is gated")
     assert ask.title == 'Script step 2\nBash {"command":"ls"}'
     assert [(command.ask, command.verdict) for command in pair.ask(Answer("ask-9", verdict))] == [("ask-9", verdict)]
-    pair.say(AskClosed("ask-9", how, turn="m"))
-    assert [event for event in pair.heard if isinstance(event, AskClosed)] == [AskClosed("ask-9", how, turn="m")]
+    pair.send(AskClosed("ask-9", how, turn="m"))
+    assert [event for event in pair.received if isinstance(event, AskClosed)] == [AskClosed("ask-9", how, turn="m")]
 
 
 # sub_agent_event
@@ -427,13 +427,13 @@ def inner(lines: list[str]) -> list[dict[str, Any]]:
 
 def test_what_a_child_says_travels_inside_with_sorted_keys() -> None:
     side = engine("sub_agent_traces")
-    assert say(side, CALLED, CHILD, TextDelta("Looking.", agent="k", turn="m")) == [
+    assert send(side, CALLED, CHILD, TextDelta("Looking.", agent="k", turn="m")) == [
         '{"type":"sub_agent_event","parent_call_id":"c","agent_name":"scout",'
         '"inner":{"msg_id":"k","type":"stream_start"}}',
         '{"type":"sub_agent_event","parent_call_id":"c","agent_name":"scout",'
         '"inner":{"msg_id":"k","text":"Looking.","type":"text_delta"}}',
     ]
-    assert say(side, AgentEnded(summary="Nothing.", agent="k", turn="m")) == [
+    assert send(side, AgentEnded(summary="Nothing.", agent="k", turn="m")) == [
         '{"type":"sub_agent_event","parent_call_id":"c","agent_name":"scout",'
         '"inner":{"message":"Nothing.","msg_id":"","type":"info"}}',
         '{"type":"sub_agent_event","parent_call_id":"c","agent_name":"scout",'
@@ -443,7 +443,7 @@ def test_what_a_child_says_travels_inside_with_sorted_keys() -> None:
 
 def test_a_child_that_failed_says_why() -> None:
     side = engine("sub_agent_traces")
-    error, end = inner(say(side, CHILD, AgentEnded(False, "lost", agent="k", turn="m")))[1:]
+    error, end = inner(send(side, CHILD, AgentEnded(False, "lost", agent="k", turn="m")))[1:]
     assert error["error"]["message"] == "lost"
     assert end["finish_reason"] == "error"
 
@@ -451,11 +451,11 @@ def test_a_child_that_failed_says_why() -> None:
 def test_whose_fault_a_childs_failure_is_shows_and_a_stop_is_no_error() -> None:
     side = engine("sub_agent_traces")
     busy = Failure("overloaded", "busy", "provider", retryable=True)
-    error, end = inner(say(side, CHILD, AgentEnded(False, "I look\nbusy", busy, agent="k", turn="m")))[1:]
+    error, end = inner(send(side, CHILD, AgentEnded(False, "I look\nbusy", busy, agent="k", turn="m")))[1:]
     assert error["error"] == {"code": "provider_error", "message": "busy", "retryable": True}
     assert end["finish_reason"] == "error"
     stopped = AgentEnded(False, "cancelled", Failure("cancelled", "cancelled", "engine"), agent="k", turn="m")
-    lines = say(side, CHILD, stopped)
+    lines = send(side, CHILD, stopped)
     assert [json.loads(line).get("terminal_state") for line in lines] == [None, None, "failed"]
     said, end = inner(lines)[1:]
     assert (said["type"], said["message"], end["finish_reason"]) == ("info", "cancelled", "stop")
@@ -463,38 +463,38 @@ def test_whose_fault_a_childs_failure_is_shows_and_a_stop_is_no_error() -> None:
 
 def test_a_childs_own_calls_are_inside_but_what_it_asks_is_asked_like_any_other_a8() -> None:
     side = engine("sub_agent_traces", "streaming_tools")
-    say(side, CALLED, CHILD)
+    send(side, CALLED, CHILD)
     for call in ("k1", "k2"):
-        say(side, ToolCalled(call, "Bash", BASH, "exec", "Execute: ls", agent="k", turn="m"))
+        send(side, ToolCalled(call, "Bash", BASH, "exec", "Execute: ls", agent="k", turn="m"))
     quiet = inner(
-        say(side, ToolStarted("k1", "Bash", agent="k", turn="m"), ToolOutput("k1", "x\n", agent="k", turn="m"))
+        send(side, ToolStarted("k1", "Bash", agent="k", turn="m"), ToolOutput("k1", "x\n", agent="k", turn="m"))
     )
     assert [frame["type"] for frame in quiet] == ["tool_running", "tool_chunk"]
-    asked = say(
+    requested = send(
         side,
         Ask("a", call="k2", name="Bash", args=BASH, agent="k", turn="m"),
         AskClosed("a", "allowed", agent="k", turn="m"),
         ToolStarted("k2", "Bash", agent="k", turn="m"),
         ToolFinished("k2", "Bash", "done", agent="k", turn="m"),
     )
-    assert [(json.loads(line)["type"], json.loads(line)["call_id"]) for line in asked] == [
+    assert [(json.loads(line)["type"], json.loads(line)["call_id"]) for line in requested] == [
         ("tool_request", "k2"),
         ("tool_running", "k2"),
         ("tool_result", "k2"),
     ]
-    assert [frame["type"] for frame in inner(say(side, ToolFinished("k1", "Bash", "x", agent="k", turn="m")))] == [
+    assert [frame["type"] for frame in inner(send(side, ToolFinished("k1", "Bash", "x", agent="k", turn="m")))] == [
         "tool_result"
     ]
 
 
 def test_a_question_of_a_childs_running_call_is_a_call_of_its_own() -> None:
     side = engine("sub_agent_traces")
-    say(
+    send(
         side, CALLED, CHILD, ToolCalled("k1", "Ask", agent="k", turn="m"), ToolStarted("k1", "Ask", agent="k", turn="m")
     )
-    asked = say(side, Ask("a", "text", "k1", title="Who?", agent="k", turn="m"))
-    closed = say(side, AskClosed("a", "answered", "me", agent="k", turn="m"))
-    assert [(json.loads(line)["type"], json.loads(line)["call_id"]) for line in (*asked, *closed)] == [
+    requested = send(side, Ask("a", "text", "k1", title="Who?", agent="k", turn="m"))
+    closed = send(side, AskClosed("a", "answered", "me", agent="k", turn="m"))
+    assert [(json.loads(line)["type"], json.loads(line)["call_id"]) for line in (*requested, *closed)] == [
         ("tool_request", "a"),
         ("tool_result", "a"),
     ]
@@ -502,19 +502,19 @@ def test_a_question_of_a_childs_running_call_is_a_call_of_its_own() -> None:
 
 def test_children_of_one_call_with_one_name_are_told_apart() -> None:
     side = engine("sub_agent_traces")
-    lines = say(side, CALLED, CHILD, AgentStarted(call="c", name="scout", agent="k2", turn="m"))
+    lines = send(side, CALLED, CHILD, AgentStarted(call="c", name="scout", agent="k2", turn="m"))
     assert [json.loads(line)["agent_name"] for line in lines] == ["scout", "scout-2"]
 
 
 def test_a_child_in_the_background_may_speak_when_the_turn_is_over() -> None:
     side = engine("sub_agent_traces")
-    say(side, CALLED, CHILD, TurnEnded("end", turn="m"))
-    assert [frame["text"] for frame in inner(say(side, ThinkingDelta("hm", agent="k")))] == ["hm"]
+    send(side, CALLED, CHILD, TurnEnded("end", turn="m"))
+    assert [frame["text"] for frame in inner(send(side, ThinkingDelta("hm", agent="k")))] == ["hm"]
 
 
 def test_a_whole_family_arrives_lane_by_lane() -> None:
     pair = Pair(DIALECT, "0.2.0")
-    pair.say(Ready(session="s", abilities=Abilities(extras={"sub_agent_traces": True})))
+    pair.send(Ready(session="s", abilities=Abilities(extras={"sub_agent_traces": True})))
     pair.ask(Prompt("m", "go"))
     for event in (
         TurnStarted(turn="m"),
@@ -532,15 +532,15 @@ def test_a_whole_family_arrives_lane_by_lane() -> None:
         ToolFinished("c", "Bash", "tired", turn="m"),
         TurnEnded("end", turn="m"),
     ):
-        pair.say(event)
-    agents = [event for event in pair.heard if isinstance(event, AgentStarted | AgentEnded)]
+        pair.send(event)
+    agents = [event for event in pair.received if isinstance(event, AgentStarted | AgentEnded)]
     assert agents == [
         AgentStarted("", "c", "scout", agent="scout", turn="m"),
         AgentStarted("scout", "k1", "digger", agent="digger", turn="m"),
         AgentEnded(True, "found", agent="digger", turn="m"),
         AgentEnded(False, "tired", agent="scout", turn="m"),
     ]
-    assert Notice("by the way", agent="digger", turn="m") in pair.heard
+    assert Notice("by the way", agent="digger", turn="m") in pair.received
 
 
 @pytest.mark.parametrize(("state", "ok"), [("succeeded", True), ("failed", False)])
@@ -551,6 +551,6 @@ def test_later_engines_say_outright_how_a_child_ended(state: str, ok: bool) -> N
     ended = {**frame, "inner": {"type": "stream_end", "msg_id": ""}, "terminal_state": state}
     remark = {**frame, "inner": {"type": "info", "message": "late", "msg_id": ""}}
     lines = ['{"type":"stream_start","msg_id":"m"}', *[json.dumps(one) for one in (started, ended, remark)]]
-    heard = host.receive("".join(f"{line}\n" for line in lines).encode())
-    assert [event.ok for event in heard if isinstance(event, AgentEnded)] == [ok]
-    assert Notice("late", agent="a", turn="m") in heard
+    received = host.receive("".join(f"{line}\n" for line in lines).encode())
+    assert [event.ok for event in received if isinstance(event, AgentEnded)] == [ok]
+    assert Notice("late", agent="a", turn="m") in received
