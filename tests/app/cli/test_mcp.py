@@ -133,6 +133,12 @@ def test_resources_are_shown_once_they_are_listed(place: Place) -> None:
     assert (shown["prompts"], shown["resources"]) == (["p0", "p1", "p2"], ["a:0", "a:1", "a:2"])
 
 
+def test_people_are_shown_the_first_of_many(place: Place) -> None:
+    place.configure(server("lists", "Lists", "60") + server("many", "Many", "60"))
+    assert "p48, p49, and 10 more\n" in place.run("mcp", "test", "lists").out.decode()
+    assert place.run("mcp", "test", "many").out.decode().endswith("    tool_49\n    and 10 more\n")
+
+
 def test_tools_are_listed_with_their_tokens(place: Place) -> None:
     place.configure(server("many", "Many", "2") + server("gone", "Dies"))
     done = place.run("mcp", "tools")

@@ -94,6 +94,7 @@ _ADVICE = (
     ("rename", "Rename it in the settings."),
     ("mcp.servers.", "Correct its settings."),
 )
+_MOST_SHOWN = 50
 _OTHERWISE = "Start it by hand with the command of its settings, and see what it says."
 
 
@@ -279,17 +280,22 @@ def _show(report: ServerReport, advice: str) -> None:
     if status.status == "ready":
         rows += [("offers", ", ".join(status.capabilities) or "nothing")]
         rows += [("tools", f"{len(report.tools)}, {report.tokens} tokens of every request")]
-        rows += [(kind, ", ".join(details[kind]) or "none") for kind in ("prompts", "resources")]
+        rows += [(kind, ", ".join(_first(details[kind])) or "none") for kind in ("prompts", "resources")]
     rows += [("what to do", advice)]
     for label, text in rows:
         if text:
             print_line(f"  {label:<11} {text}")
-    for tool in report.tools:
-        print_line(f"    {tool.listed.name}")
+    for name in _first([tool.listed.name for tool in report.tools]):
+        print_line(f"    {name}")
     if advice and status.error_output:
         print_line("  what it wrote to stderr at last:")
         for line in status.error_output:
             print_line(f"    {line}")
+
+
+def _first(names: list[str]) -> list[str]:
+    """The names that people are shown. A server may have thousands."""
+    return names if len(names) <= _MOST_SHOWN else [*names[:_MOST_SHOWN], f"and {len(names) - _MOST_SHOWN} more"]
 
 
 # tools
