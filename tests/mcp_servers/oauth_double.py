@@ -61,10 +61,13 @@ class OAuthDouble:
         if token not in self.valid:
             place = f"{self.url}/.well-known/oauth-protected-resource/mcp"
             challenge = f'Bearer resource_metadata="{place}", scope="{self.scopes}"'
-            return Response(status_code=401, headers={"www-authenticate": challenge})
+            return JSONResponse({"error": "invalid_token"}, 401, {"www-authenticate": challenge})
         if request.method != "POST":
             return Response(status_code=405)
         message = await request.json()
+        if message["method"] == "prompts/list":
+            challenge = 'Bearer error="insufficient_scope", scope="prompts read"'
+            return Response(status_code=403, headers={"www-authenticate": challenge})
         if "id" not in message:
             return Response(status_code=202)
         results: dict[str, dict[str, Any]] = {

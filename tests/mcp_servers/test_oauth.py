@@ -61,7 +61,7 @@ def fault(double: OAuthDouble, home: Path, **options: Any) -> str:
     return str(caught.value)
 
 
-def ask(double: OAuthDouble, home: Path, *ids: int, **headers: str) -> list[Any]:
+def ask(double: OAuthDouble, home: Path, *ids: int, method: str = "tools/call", **headers: str) -> list[Any]:
     """What a transport gets for these requests, sent at once."""
 
     async def main() -> list[Any]:
@@ -70,7 +70,7 @@ def ask(double: OAuthDouble, home: Path, *ids: int, **headers: str) -> list[Any]
         client = Client(StreamableHttp(server, setup, ServerLog(server)))
         await client.transport.start()
         for id in ids:
-            client.request(id, "tools/call")
+            client.request(id, method)
         items = [await client.receive() for _ in ids]
         await client.transport.close()
         return items
@@ -313,6 +313,13 @@ def test_a_renewal_that_is_refused_names_the_command(tmp_path: Path, status: int
         log_in(double, tmp_path)
         double.refuse_renewal = status
         assert ask(double, tmp_path, 1) == [Failed(1, reason, 401)]
+
+
+def test_a_login_that_does_not_permit_something_names_what_to_ask_for(tmp_path: Path) -> None:
+    with oauth_double(scopes="tools read") as double:
+        log_in(double, tmp_path)
+        text = "HTTP 403 Forbidden: run `polylect mcp login far --scope 'tools read prompts'`"
+        assert ask(double, tmp_path, 1, method="prompts/list") == [Failed(1, text, 403)]
 
 
 def test_a_token_belongs_to_an_address_and_not_to_a_name(tmp_path: Path) -> None:

@@ -270,6 +270,7 @@ def test_an_error_of_the_protocol_in_a_refusal_is_the_response() -> None:
     expected = {"jsonrpc": "2.0", "id": 5, "error": error}
     assert refused(400, {"jsonrpc": "2.0", "id": None, "error": error}) == expected
     assert refused(404, {"jsonrpc": "2.0", "id": 5, "error": error}) == expected
+    assert refused(400, {"error": "invalid_request"}) == Failed(5, "HTTP 400 Bad Request", 400)
 
 
 def test_an_answer_that_is_none_ends_the_request() -> None:

@@ -57,6 +57,11 @@ class AccessToken:
         self._changing = asyncio.Lock()
         self._renewal: asyncio.Task[Login] | None = None
 
+    @property
+    def scope(self) -> str:
+        """What the login permits, as far as it is known."""
+        return self._login.scope if self._login else ""
+
     async def current(self) -> str:
         """The token to send; empty for none. Raises ServerFault if it has expired and cannot be renewed."""
         async with self._changing:

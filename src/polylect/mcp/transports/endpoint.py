@@ -5,6 +5,7 @@ address only, and appear in no text.
 """
 
 import os
+import re
 from collections.abc import Mapping
 
 from polylect.http.client import Answer, Client, basic_login
@@ -94,17 +95,27 @@ class Endpoint:
         if 300 <= status < 400:
             place = _origin(answer.headers.get("location", ""))
             return f"{text}: the server redirects to another one: change its url{place}"
-        if self._wants_login(answer):
-            return f"{text}: run `polylect mcp login {self._server.name}`"
+        if self.wants_login(answer):
+            scope = self._wanted_scope(answer) if status == 403 else ""
+            return f"{text}: run `polylect mcp login {self._server.name}{scope}`"
         return text
 
-    def _wants_login(self, answer: Answer) -> bool:
+    def wants_login(self, answer: Answer) -> bool:
+        """Whether a login would help: there is none, it is not accepted, or it does not permit this."""
         if "authorization" in self._headers:
             return False
         challenge = answer.headers.get("www-authenticate", "").lower()
         if answer.status == 401:
             return not challenge or "bearer" in challenge
         return answer.status == 403 and "insufficient_scope" in challenge
+
+    def _wanted_scope(self, answer: Answer) -> str:
+        """The flag for a login that permits what was refused, and what the present one permits."""
+        scopes = re.search(r'scope="([\x20\x21\x23-\x5b\x5d-\x7e]{1,500})"', answer.headers.get("www-authenticate", ""))
+        if scopes is None:
+            return ""
+        names = dict.fromkeys([*self._token.scope.split(), *scopes[1].split()])
+        return f" --scope '{' '.join(names)}'" if "'" not in scopes[1] and "`" not in scopes[1] else ""
 
     def close(self) -> None:
         self._client.close()

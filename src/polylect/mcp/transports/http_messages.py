@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from polylect.wire.jsonrpc import METHOD_NOT_FOUND, Id
+from polylect.wire.jsonrpc import Id
 
 _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 _SENTINEL = ("=?base64?", "?=")
@@ -29,7 +29,7 @@ class Head(Struct, frozen=True):
 
 
 class _Error(Struct):
-    code: int = 0
+    code: int
 
 
 class _Meta(Struct):
@@ -68,12 +68,12 @@ def with_id(head: Head, id: Id) -> bytes:
     return msgspec.json.encode({"jsonrpc": "2.0", "id": id, **body})
 
 
-def is_unknown_method(head: Head) -> bool:
-    """Whether a response says that the server does not know the method."""
+def error_code(head: Head) -> int | None:
+    """The code of an error of the protocol; None for anything else. OAuth has errors, too, in other forms."""
     try:
-        return head.error is not UNSET and msgspec.json.decode(head.error, type=_Error).code == METHOD_NOT_FOUND
+        return msgspec.json.decode(head.error, type=_Error).code if head.error is not UNSET else None
     except msgspec.MsgspecError:
-        return False
+        return None
 
 
 def version_in(message: bytes) -> str:

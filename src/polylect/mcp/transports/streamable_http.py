@@ -27,8 +27,8 @@ from polylect.mcp.server_log import ServerLog
 from polylect.mcp.transports.base import Failed, Outgoing
 from polylect.mcp.transports.endpoint import UNREACHABLE, Endpoint, explain, media_type
 from polylect.mcp.transports.http_messages import (
+    error_code,
     header_value,
-    is_unknown_method,
     read_head,
     split_batch,
     version_in,
@@ -38,7 +38,7 @@ from polylect.mcp.transports.queues import Inbox, Incoming, Outbox
 from polylect.mcp.values import ServerFault, ServerSetup
 from polylect.vocab.content import Server
 from polylect.wire.jsonl import MAX_LINE, TooLong
-from polylect.wire.jsonrpc import Id
+from polylect.wire.jsonrpc import METHOD_NOT_FOUND, Id
 from polylect.wire.sse import Event, EventParser
 
 _STATELESS = "2026-07-28"
@@ -188,11 +188,11 @@ class StreamableHttp:
     async def _receive_refusal(self, message: Outgoing, answer: Answer) -> None:
         body = await answer.read(_ERROR_BODY) if media_type(answer) == "application/json" else b""
         head = read_head(body)
-        error = head if head and head.is_response else None
-        if self._is_expired(answer) and not (error and is_unknown_method(error)):
+        code = error_code(head) if head else None
+        if self._is_expired(answer) and code != METHOD_NOT_FOUND:
             await self._expire(message.id)
-        elif error and message.id is not None:
-            await self._inbox.put(with_id(error, message.id))
+        elif head and code is not None and message.id is not None and not self._endpoint.wants_login(answer):
+            await self._inbox.put(with_id(head, message.id))
         else:
             await self._fail(message.id, self._endpoint.refusal(answer), answer.status)
 
