@@ -1,24 +1,32 @@
 """What a server of others has to be able to do with our client, whatever SDK and transport it uses.
 
-`everything_works` calls each feature once. The servers are those of `mcp_fastmcp.py`, `mcp_typescript_server.mjs` and,
-for the official Python SDK, `mcp_servers/honest.py`; all of them have the same tools.
+`everything_works` calls each feature once. The servers are those of `mcp_python_server.py` and
+`mcp_typescript_server.mjs`; all of them have the same tools.
 """
 
 import asyncio
 import base64
+import os
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Literal
 
 import pytest
 
 from doubles_mcp import CallContext, Stage
+from machine import PATIENCE
+from polylect.mcp.connection import Connection, connected
+from polylect.mcp.server_log import ServerLog
+from polylect.mcp.values import ServerFault, ServerSetup
+from polylect.tools.process.custody import Custody
 from polylect.vocab.answers import CommandCard
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Server, Text
+from polylect.vocab.events import Ask
 
-Transport = Literal["stdio", "http", "sse"]
+Transport = Literal["stdio", "http", "sse", "modern"]
 
 
 @contextmanager
@@ -27,13 +35,12 @@ def reached(argv: Sequence[str], transport: Transport, env: dict[str, str]) -> I
     if transport == "stdio":
         yield Server("feature", command=argv[0], args=(*argv[1:], "stdio"), env=env)
         return
-    words = (*argv, transport, "0")
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env) as process:
+    with subprocess.Popen((*argv, transport), stdout=subprocess.PIPE, text=True, env=env) as process:
         try:
             assert process.stdout
             port = int(process.stdout.readline())
-            path = "sse" if transport == "sse" else "mcp"
-            yield Server("feature", transport, url=f"http://127.0.0.1:{port}/{path}")
+            url = f"http://127.0.0.1:{port}/{'sse' if transport == 'sse' else 'mcp'}"
+            yield Server("feature", "sse" if transport == "sse" else "http", url=url)
         finally:
             process.kill()
 
@@ -52,6 +59,40 @@ async def everything_works(stage: Stage, server: Server) -> None:
         assert (await stage.call("grow")).ok
         assert "leaf" in (await stage.received(server.name, 2)).tools
         assert (await stage.call("leaf")).output == "grown"
+
+
+async def requests_are_answered(connection: Connection, *, completes: bool = True) -> None:
+    """What hosts and commands use of a connection beside tools."""
+    (contents,) = await connection.read_resource("note://all")
+    assert contents.text == "one note"
+    (template,) = await connection.resource_templates()
+    assert template.uri_template == "note://{number}"
+    (contents,) = await connection.read_resource("note://7")
+    assert contents.text == "note 7"
+    with pytest.raises(ServerFault):
+        await connection.read_resource("other://7")
+    with pytest.raises(ServerFault):
+        await connection.prompt("no such prompt", {})
+    if completes:
+        values = await connection.complete({"type": "ref/prompt", "name": "review"}, "file", "a")
+        assert values == ["a.py", "ab.py"]
+    if connection.protocol < "2026":
+        await connection.ping()
+
+
+@asynccontextmanager
+async def open_connection(server: Server, workspace: Path) -> AsyncIterator[Connection]:
+    async def nobody(question: Ask) -> Answer:
+        return Answer(question.ask, "cancelled")
+
+    custody = Custody()
+    setup = ServerSetup(custody, dict(os.environ), str(workspace), lambda event: None)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            async with connected(server, setup, ServerLog(server), nobody, lambda kind: None) as connection:
+                yield connection
+    finally:
+        await custody.close()
 
 
 async def tools_answer(stage: Stage) -> None:

@@ -1,5 +1,6 @@
 """Servers of the official SDKs and of FastMCP, over each transport: everything that they can do arrives."""
 
+import asyncio
 import os
 import sys
 from pathlib import Path
@@ -8,26 +9,44 @@ import pytest
 from bench import peers
 
 from doubles_mcp import Stage, on_stage
-from interop.mcp_features import Transport, everything_works, reached
+from interop.mcp_features import Transport, everything_works, open_connection, reached, requests_are_answered
 from polylect.vocab.content import Server
 
 HERE = Path(__file__).parent
 NODE = ("node", str(HERE / "mcp_typescript_server.mjs"), str(peers.installed("mcp sdk") / "node_modules"))
-FASTMCP = (sys.executable, str(HERE / "mcp_fastmcp.py"))
+PYTHON = (sys.executable, str(HERE / "mcp_python_server.py"))
 PATH = {"PATH": os.environ["PATH"]}
+FASTMCP = {**PATH, "PYTHONPATH": os.environ["POLYLECT_INTEROP_FASTMCP"], "FASTMCP_CHECK_FOR_UPDATES": "off"}
+
+
+def use(workspace: Path, server: Server, *, completes: bool = True) -> str:
+    """Use everything that a server has. Returns the revision that was spoken."""
+
+    async def talk() -> str:
+        async with open_connection(server, workspace) as connection:
+            await requests_are_answered(connection, completes=completes)
+            return connection.protocol
+
+    on_stage(workspace, lambda stage: everything_works(stage, server))
+    return asyncio.run(talk())
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http", "sse"])
 def test_a_server_of_the_typescript_sdk_can_be_used(tmp_path: Path, transport: Transport) -> None:
     with reached(NODE, transport, PATH) as server:
-        on_stage(tmp_path, lambda stage: everything_works(stage, server))
+        assert use(tmp_path, server) == "2025-11-25"
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http", "sse", "modern"])
+def test_a_server_of_the_python_sdk_can_be_used(tmp_path: Path, transport: Transport) -> None:
+    with reached((*PYTHON, "mcp"), transport, PATH) as server:
+        assert use(tmp_path, server) == ("2026-07-28" if transport == "modern" else "2025-11-25")
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_a_server_of_fastmcp_can_be_used(tmp_path: Path, transport: Transport) -> None:
-    env = {**PATH, "PYTHONPATH": os.environ["POLYLECT_INTEROP_FASTMCP"], "FASTMCP_CHECK_FOR_UPDATES": "off"}
-    with reached(FASTMCP, transport, env) as server:
-        on_stage(tmp_path, lambda stage: everything_works(stage, server))
+    with reached((*PYTHON, "fastmcp"), transport, FASTMCP) as server:
+        assert use(tmp_path, server, completes=False) == "2025-11-25"
 
 
 def test_the_filesystem_server_can_be_used(tmp_path: Path) -> None:
