@@ -1,5 +1,6 @@
 """A real agent of version 2 of ACP: `polylect --acp --acp-version 2`. Numbers are those of docs/acp.md."""
 
+import asyncio
 import sys
 from base64 import b64decode
 from collections.abc import Callable
@@ -8,7 +9,9 @@ import pytest
 
 from e2e.acp_client import Client, Object
 from engine_process import Engine, Place, Sleepers
+from machine import PATIENCE
 from polylect.dialects.acp.versions import VERSIONS
+from polylect.host import connect
 
 WRITES = """
 [[reply]]
@@ -109,6 +112,7 @@ def test_who_can_log_in_can_log_out(place: Place) -> None:
 
 
 IMPORTS = """
+import asyncio
 import sys
 from polylect.dialects.acp.dialect import DIALECT
 from polylect.dialects.base import Env
@@ -272,6 +276,9 @@ def test_a_session_is_resumed_with_and_without_its_past_and_forked(place: Place,
     assert client.idle(fork)["stopReason"] == "end_turn"
     listed = client.call(6, "session/list")["result"]["sessions"]
     assert {one["sessionId"] for one in listed} == {session, fork}
+    assert client.call(8, "session/set_title", sessionId=fork, title="One")["result"] == {"title": "One"}
+    assert client.call(9, "session/status", sessionId=fork)["result"] == {"status": "open"}
+    assert client.call(10, "auth/status")["result"] == {"state": "authenticated"}
     error = client.call(7, "session/resume", sessionId="no", cwd=str(place.workspace))["error"]
     assert (error["code"], error["data"]["sessionId"]) == (-32002, "no")
 
@@ -343,3 +350,21 @@ def test_bad_lines_do_not_end_the_connection(place: Place, start: Start) -> None
     client.prompt("last", session, "hi")
     assert client.idle(session)["stopReason"] == "end_turn"
     assert client.agent.finish()[1] == 0
+
+
+# Other ends.
+
+
+def test_version_2_is_spoken_before_a_bridge(place: Place) -> None:
+    """Requirements 53 and 60."""
+    front = [sys.executable, "-m", "polylect", "bridge", "--front", "acp", "--engine", "polylect", "--acp-version", "2"]
+    words = [word for one in ("--provider", "scripted", *place.script(SAYS)) for word in ("--engine-arg", one)]
+    lines: list[bytes] = []
+
+    async def main() -> str:
+        around: Object = {"cwd": str(place.workspace), "env": place.env, "tap": lambda way, data: lines.append(data)}
+        async with connect([*front, *words], dialect="acp", version="2", **around) as agent:
+            return (await agent.ask("hi")).text
+
+    assert asyncio.run(asyncio.wait_for(main(), PATIENCE)) == "You say hi."
+    assert b"state_update" in b"".join(lines)

@@ -179,7 +179,7 @@ def test_mcp_servers_are_named_when_the_session_is_opened(place: Place, version:
     )
     (line,) = [line for line in b"".join(lines).splitlines() if b"session/new" in line]
     assert b'"name":"team"' in line
-    assert (b'"env":[]' in line) == (version == "1")
+    assert b'"env":[]' in line
     assert b'/python3"' in line
 
 

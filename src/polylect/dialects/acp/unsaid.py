@@ -107,21 +107,20 @@ _UNSAID_IN_ANY = (
 )
 UNSAID: dict[str, tuple[str, ...]] = {
     "1": _UNSAID_IN_ANY,
-    "2": (
-        *_UNSAID_IN_ANY,
-        "Configure.settings={'name': 'A talk'}",
-    ),
+    "2": _UNSAID_IN_ANY,
 }
 """`Event` or `Command` that never arrives, `Event.field` that does not, `Event.field=value` of some."""
 _MADE_IN_ANY = (
     "StepStarted",
     "BlockEnded",
-    "ReplyEnded",
     "StepEnded",
     "Settled",
 )
 MADE: dict[str, tuple[str, ...]] = {
-    "1": _MADE_IN_ANY,
+    "1": (
+        *_MADE_IN_ANY,
+        "ReplyEnded",
+    ),
     "2": _MADE_IN_ANY,
 }
 """Events that have no frame, and that the host's end derives from others."""

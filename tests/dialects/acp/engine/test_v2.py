@@ -77,10 +77,9 @@ def test_capabilities_and_logins_have_their_own_shape() -> None:
         "session": {
             "prompt": {"image": {}, "embeddedContext": {}},
             "mcp": {"stdio": {}, "http": {}},
-            "delete": {},
-            "fork": {},
-            "additionalDirectories": {},
-        }
+            **{name: {} for name in ("delete", "additionalDirectories", "fork", "systemPrompt", "status", "title")},
+        },
+        "auth": {"status": {}},
     }
     [login] = agent.ask("auth/login", {"methodId": "key"})
     [logout] = agent.ask("auth/logout", {})
@@ -307,6 +306,12 @@ def test_the_state_tells_when_all_work_waits_for_the_person() -> None:
     assert states(agent) == ["requires_action"]
     agent.send(e.AskClosed("a", "allowed", **T))
     assert states(agent) == ["running"]
+    agent.send(e.StepStarted(**T), e.Ask("m", call="c2", name="Bash", **T), e.Ask("k", call="k1", agent="k", **T))
+    assert states(agent) == [], "the model writes"
+    agent.send(e.ReplyEnded("calls", **T))
+    assert states(agent) == ["requires_action"]
+    agent.send(e.AskClosed("m", "allowed", **T))
+    assert states(agent) == ["running"], "that of a sub-agent does not count"
     agent.send(e.ToolStarted("c2", "Bash", **T), e.Ask("b", "text", "c2", title="Which?", **T))
     assert states(agent) == ["requires_action"]
     agent.send(e.TurnEnded("cancelled", **T))

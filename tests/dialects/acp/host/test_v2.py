@@ -77,8 +77,8 @@ def test_the_version_is_asked_for_and_spoken() -> None:
     assert talk.request("session/new")["params"] == {
         "cwd": "/w",
         "mcpServers": [
-            {"name": "a", "type": "stdio", "command": "/bin/a"},
-            {"name": "b", "type": "http", "url": "http://b"},
+            {"name": "a", "type": "stdio", "command": "/bin/a", "args": [], "env": []},
+            {"name": "b", "type": "http", "url": "http://b", "headers": []},
         ],
     }
     [ready] = talk.answer("session/new", {"sessionId": "s-1", "configOptions": [MODES]})

@@ -97,8 +97,8 @@ class Session2(Session):
         super().__init__(connection, id, cwd)
         self._asks: dict[str, str] = {}
         """Open questions, and the calls that wait for them."""
-        self._started: set[str] = set()
-        """Calls that run."""
+        self._running: set[str] = set()
+        """Calls that run, and the empty id while the model writes."""
 
     def turn_started(self, event: e.TurnStarted) -> None:
         self.writer.turn = event.turn
@@ -122,7 +122,7 @@ class Session2(Session):
     def _end_turn(self, event: e.TurnEnded, prompt: OpenPrompt | None) -> None:
         self.close_turn(event)
         self._asks.clear()
-        self._started.clear()
+        self._running.clear()
         failed, result = event.reason == "error" and not (prompt and prompt.cancelled), prompt_ended(event)
         self._write_state(
             "idle",
@@ -138,19 +138,25 @@ class Session2(Session):
             self.turn_ended(e.TurnEnded("cancelled", turn=self.writer.turn))
 
     def after(self, event: e.Event) -> None:
-        """Tell whether all work waits for the person."""
+        """Tell whether all work waits for the person. A sub-agent is the work of the call that it is."""
         match event:
+            case _ if event.agent:
+                return
             case e.Ask(ask, call=call):
                 self._asks[ask] = call
             case e.AskClosed(ask):
                 self._asks.pop(ask, None)
             case e.ToolStarted(call):
-                self._started.add(call)
+                self._running.add(call)
             case e.ToolFinished(call):
-                self._started.discard(call)
+                self._running.discard(call)
+            case e.StepStarted():
+                self._running.add("")
+            case e.ReplyEnded():
+                self._running.discard("")
             case _:
                 return
-        waits = self._asks and self._started <= set(self._asks.values())
+        waits = self._asks and self._running <= set(self._asks.values())
         state = "requires_action" if waits else "running"
         if self.writer.turn and state != self.state:
             self._write_state(state)
@@ -186,18 +192,18 @@ def _server(entry: Any) -> Any:
 
 
 def _initialized(result: client.Initialized) -> v2.Initialized:
-    assert result.agent_info
+    info, capabilities = result.agent_info, result.agent_capabilities or client.AgentCapabilities()
+    offered = asdict(capabilities.session_capabilities or client.SessionCapabilities())
     session = v2.SessionCapabilities(
         prompt=v2.PromptCapabilities(image=_THERE, embedded_context=_THERE),
         mcp=v2.McpCapabilities(stdio=_THERE, http=_THERE),
-        delete=_THERE,
-        fork=_THERE,
-        additional_directories=_THERE,
+        **{name: offered[name] for name in offered.keys() & v2.SessionCapabilities.__struct_fields__},
     )
+    auth = v2.AgentAuth(status=capabilities.auth.status if capabilities.auth else None)
     return v2.Initialized(
         protocol_version=2,
-        info=result.agent_info,
-        capabilities=v2.AgentCapabilities(session=session),
+        info=info or client.Implementation(name="", version=""),
+        capabilities=v2.AgentCapabilities(session=session, auth=auth),
         auth_methods=tuple(map(_auth_method, result.auth_methods)),
         meta=result.meta,
     )
@@ -209,28 +215,16 @@ def _auth_method(method: client.AuthMethod) -> v2.AuthMethod:
 
 
 def _config(option: updates.AnyConfig) -> v2.ConfigOption:
-    select = isinstance(option, updates.SelectConfig)
-    return v2.ConfigOption(
-        config_id=option.id,
-        name=option.name,
-        type="select" if select else "boolean",
-        current_value=option.current_value,
-        description=option.description,
-        category=option.category,
-        options=option.options if isinstance(option, updates.SelectConfig) else UNSET,
-    )
+    fields, kind = asdict(option), option.__struct_config__.tag
+    return v2.ConfigOption(config_id=fields.pop("id"), type=str(kind), **fields)
 
 
 def _commands(update: updates.CommandsChanged) -> v2.CommandsChanged:
-    rows = [
-        v2.AvailableCommand(
-            name=row.name,
-            description=row.description,
-            input=v2.CommandInput(hint=row.input.hint) if row.input else None,
-        )
-        for row in update.available_commands
-    ]
-    return v2.CommandsChanged(available_commands=rows)
+    inputs = [v2.CommandInput(hint=row.input.hint) if row.input else None for row in update.available_commands]
+    rows = zip(update.available_commands, inputs, strict=True)
+    return v2.CommandsChanged(
+        available_commands=[v2.AvailableCommand(**{**asdict(row), "input": hint}) for row, hint in rows]
+    )
 
 
 def _permission(request: agent.RequestPermission) -> v2.RequestPermission:

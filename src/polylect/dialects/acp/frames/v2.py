@@ -56,17 +56,30 @@ class McpCapabilities(Shape, frozen=True, kw_only=True):
 
 
 class SessionCapabilities(Shape, frozen=True, kw_only=True):
-    """An agent that has sessions can always open, resume, list and close them. `fork` is not in the stable version."""
+    """An agent that has sessions can always open, resume, list and close them.
+
+    From `fork` on they are not in the stable version.
+    """
 
     prompt: PromptCapabilities | None = None
     mcp: McpCapabilities | None = None
     delete: Empty | None = None
-    fork: Empty | None = None
     additional_directories: Empty | None = None
+    fork: Empty | None = None
+    system_prompt: Empty | None = None
+    status: Empty | None = None
+    title: Empty | None = None
+
+
+class AgentAuth(Shape, frozen=True, kw_only=True):
+    """`status` is not in the stable version."""
+
+    status: Empty | None = None
 
 
 class AgentCapabilities(Shape, frozen=True, kw_only=True):
     session: SessionCapabilities | None = None
+    auth: AgentAuth | None = None
 
 
 class AuthMethod(Shape, frozen=True, kw_only=True):
@@ -104,6 +117,7 @@ class NewSession(Shape, frozen=True, kw_only=True):
     cwd: str
     mcp_servers: tuple[McpServer, ...] = ()
     additional_directories: tuple[str, ...] = ()
+    system_prompt: client.SystemPrompt | None = None
 
 
 class ForkSession(NewSession, frozen=True, kw_only=True):
@@ -301,10 +315,10 @@ CLIENT_REQUESTS: dict[str, tuple[type[Shape], type[Shape]]] = {
     "session/new": (NewSession, SessionOpened),
     "session/resume": (ResumeSession, SessionOpened),
     "session/fork": (ForkSession, SessionOpened),
-    **{name: client.REQUESTS[name] for name in ("session/list", "session/close", "session/delete")},
+    **{f"session/{name}": client.REQUESTS[f"session/{name}"] for name in ("list", "close", "delete", "status")},
+    **{name: client.REQUESTS[name] for name in ("session/set_title", "auth/status", "_session/steering")},
     "session/set_config_option": (SetConfigOption, ConfigOptions),
     "session/prompt": (client.SendPrompt, PromptInserted),
-    "_session/steering": client.REQUESTS["_session/steering"],
 }
 AGENT_REQUESTS: dict[str, tuple[type[Shape], type[Shape]]] = {
     "session/request_permission": (RequestPermission, agent.PermissionAnswer),

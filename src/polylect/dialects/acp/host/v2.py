@@ -49,6 +49,12 @@ class _Session:
         self.contents: dict[str, list[Object]] = {}
         """What each call of the turn shows."""
 
+    def end(self) -> None:
+        """No turn runs any more."""
+        self.prompt, self.message, self.ended, self.turn = None, None, None, ""
+        self.texts.clear()
+        self.contents.clear()
+
 
 class _Terminal(Struct):
     """A terminal of the agent's: its output so far, and the call that shows it."""
@@ -84,8 +90,7 @@ class SecondVersion:
         if isinstance(params, client.NewSession | client.LoadSession | client.ResumeSession):
             params = _opening(method, params)
         elif isinstance(params, client.SetConfigOption):
-            fields = asdict(params) | {"type": params.type or "id"}
-            params = v2.SetConfigOption(**fields)
+            params = v2.SetConfigOption(**asdict(params) | {"type": params.type or "id"})
         return _METHODS.get(method, method), params
 
     def sent(self, id: Id, method: str, session: str) -> None:
@@ -154,25 +159,22 @@ class SecondVersion:
         if session.prompt is not None:
             session.ended = _ended(session.prompt, update)
             return self._finish(session) if session.message is not None else []
-        turn, session.turn = session.turn, ""
-        if not turn:
+        if not session.turn:
             return []
-        session.texts.clear()
-        session.contents.clear()
-        error = text(inner(update, "error"), "message")
-        ended = {"id": turn, "state": "ended", "reason": STOP_REASONS.get(text(update, "stopReason"), "end")}
-        failure = {"code": "error", "owner": "engine", "message": error or "The turn failed"}
-        failed = text(update, "stopReason") == "error"
-        return [_turn(id, ended | {"reason": "error", "failure": failure} if failed else ended)]
+        ended: Object = {"id": session.turn, "state": "ended", "reason": STOP_REASONS.get(text(update, "stopReason"))}
+        if text(update, "stopReason") == "error":
+            message = text(inner(update, "error"), "message") or "The turn failed"
+            ended |= {"reason": "error", "failure": {"code": "error", "owner": "engine", "message": message}}
+        session.end()
+        return [_turn(id, ended)]
 
     def _finish(self, session: _Session) -> list[Incoming]:
-        """The turn of a prompt is over, and the prompt is answered."""
-        ended = [session.ended] if session.ended else []
-        if ended:
-            session.prompt, session.message, session.ended = None, None, None
-            session.texts.clear()
-            session.contents.clear()
-        return [*ended]
+        """The prompt is answered, and its turn is over if the agent has said so."""
+        if session.ended is None:
+            return []
+        ended = session.ended
+        session.end()
+        return [ended]
 
     # Updates.
 
@@ -344,26 +346,20 @@ def _group(row: Object) -> Object:
 
 
 def _opening(method: str, params: client.NewSession | client.LoadSession | client.ResumeSession) -> Shape:
-    servers = [
-        v2.McpServer(
-            name=server.name,
-            type=server.type or "stdio",
-            command=server.command,
-            args=server.args or UNSET,
-            env=server.env or UNSET,
-            url=server.url,
-            headers=server.headers or UNSET,
-        )
-        for server in params.mcp_servers or ()
-    ]
-    about: dict[str, Any] = {
-        "cwd": params.cwd,
-        "mcp_servers": tuple(servers),
-        "additional_directories": tuple(params.additional_directories or ()),
-    }
-    if isinstance(params, client.NewSession):
-        return v2.NewSession(**about)
-    if method == "session/fork":
-        return v2.ForkSession(session_id=params.session_id, **about)
-    replay = v2.ReplayFrom(type="start") if method == "session/load" else None
-    return v2.ResumeSession(session_id=params.session_id, replay_from=replay, **about)
+    """The params that open a session; those that load one resume it with its past."""
+    fields = asdict(params)
+    fields["mcp_servers"] = tuple(map(_server, params.mcp_servers or ()))
+    fields["additional_directories"] = tuple(params.additional_directories or ())
+    match method:
+        case "session/new":
+            return v2.NewSession(**fields)
+        case "session/fork":
+            return v2.ForkSession(**fields)
+        case "session/load":
+            return v2.ResumeSession(**fields, replay_from=v2.ReplayFrom(type="start"))
+    return v2.ResumeSession(**fields)
+
+
+def _server(server: client.McpServer) -> v2.McpServer:
+    fields = {name: getattr(server, name) for name in v2.McpServer.__struct_fields__}
+    return v2.McpServer(**{**fields, "type": server.type or "stdio"})
