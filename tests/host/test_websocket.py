@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -119,6 +120,54 @@ def test_an_agent_that_listens_is_driven_as_any_other(place: Place) -> None:
             assert (await agent.ask("again")).text == "You said again."
 
     run(do)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for 127.0.0.1 with its key, in one file."""
+    path = tmp_path_factory.mktemp("tls") / "cert.pem"
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=polylect", "-days", "2"]
+    words += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "/dev/stdout"]
+    path.write_bytes(subprocess.run(words, capture_output=True, check=True).stdout)
+    return path
+
+
+def test_an_agent_behind_tls_is_driven_by_who_trusts_it(
+    place: Place, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, url = listen(place, "--tls-cert", str(certificate))
+    assert url.startswith("wss://")
+
+    async def do() -> None:
+        async with remote(place, url) as agent:
+            text = "".join([event.text async for event in agent.prompt("count") if isinstance(event, TextDelta)])
+            assert text == NUMBERS
+            engine.signal(signal.SIGTERM)
+            with pytest.raises(EngineDied, match="1001"):
+                await agent.ask("again")
+
+    with pytest.raises(EngineDied, match="certificate verify failed"):
+        run(do)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    run(do)
+    assert engine.wait() == 128 + signal.SIGTERM
+
+
+def test_other_machines_need_a_certificate_or_a_flag(place: Place, certificate: Path) -> None:
+    cert = ("--tls-cert", str(certificate))
+    bad = place.folder / "bad.pem"
+    bad.write_text("no certificate")
+    for flags, why in (
+        ((), "--tls-cert and --tls-key"),
+        (("--tls-key", str(certificate)), "--tls-key has no meaning without --tls-cert FILE"),
+        (("--tls-cert", "/no/such/file"), "--tls-cert /no/such/file: No such file or directory"),
+        (("--tls-cert", str(bad)), f"--tls-cert {bad}: "),
+    ):
+        assert why in place.run("acp", "--listen", "0.0.0.0:0", *flags).errors
+    argv = [sys.executable, "-m", "polylect", "acp", "--listen", "0.0.0.0:0", *place.script(SCRIPT), *cert]
+    engine = Engine(argv, place.folder, place.env)
+    place.keep(engine)
+    assert engine.frame()["url"].startswith("wss://0.0.0.0:")
 
 
 def test_a_lost_network_is_not_noticed(place: Place) -> None:

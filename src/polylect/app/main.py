@@ -85,7 +85,8 @@ Flags
 
 Flags of acp --listen HOST:PORT; docs/acp.md says what each protects
   --token-file FILE                the token that clients need, for you alone; or set POLYLECT_ACP_TOKEN
-  --allow-remote                   listen on an address that other machines can reach
+  --tls-cert FILE --tls-key FILE   encrypt; then other machines may connect to the address
+  --allow-remote                   listen on an address that other machines can reach, without encryption
   --allow-origin ORIGIN            a web page that may connect, as https://editor.example
   --allow-host NAME                a name of this machine that clients may connect to
   --max-connections N              clients at the same time (256)

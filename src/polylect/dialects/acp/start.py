@@ -19,6 +19,8 @@ LISTEN_FLAGS = {
     "--listen": ("text", "listen"),
     "--allow-remote": ("switch", "allow_remote"),
     "--token-file": ("text", "token_file"),
+    "--tls-cert": ("text", "tls_cert"),
+    "--tls-key": ("text", "tls_key"),
     "--allow-origin": ("list", "allow_origin"),
     "--allow-host": ("list", "allow_host"),
     "--max-connections": ("count", "max_connections"),
@@ -64,10 +66,13 @@ def _check_listening(options: Options) -> None:
     if not (port.isascii() and port.isdigit() and int(port) < 65536):
         raise UsageError(f"--listen {options['listen']!r}: say HOST:PORT, as 127.0.0.1:0; port 0 is any free one")
     host = "127.0.0.1" if host == "localhost" else host
-    if not options.get("allow_remote") and not _is_loopback(host):
+    if options.get("tls_key") and not options.get("tls_cert"):
+        raise UsageError("--tls-key has no meaning without --tls-cert FILE")
+    if not (options.get("allow_remote") or options.get("tls_cert") or _is_loopback(host)):
         raise UsageError(
             f"--listen {host}: other machines could connect. Whoever has the token then runs commands here as you, and"
-            " nothing is encrypted. Listen on 127.0.0.1 behind ssh -L or a proxy with TLS, or add --allow-remote"
+            " nothing is encrypted. Name a certificate with --tls-cert and --tls-key, listen on 127.0.0.1 behind ssh -L"
+            " or a proxy with TLS, or add --allow-remote"
         )
     options["listen"] = f"{host}:{port}"
 

@@ -9,6 +9,7 @@ import os
 import secrets
 import stat
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 from websockets.frames import CloseCode
@@ -24,6 +25,9 @@ from polylect.dialects.acp.frames.own_meta import read_own
 from polylect.dialects.acp.versions import MAX_FRAME
 from polylect.system.tasks import TaskSet
 from polylect.wire import jsonl, jsonrpc
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 TOKEN_VARIABLE = "POLYLECT_ACP_TOKEN"
 _SHORTEST_TOKEN = 16
@@ -49,6 +53,7 @@ class Listener:
         self._sockets: set[WebSocket] = set()
         self._connections: dict[str, ClientConnection] = {}
         self._closing = TaskSet()
+        self._tls: SSLContext | None = None
         self._signal = 0
         self._ended = asyncio.Event()
 
@@ -57,7 +62,8 @@ class Listener:
         loop = asyncio.get_running_loop()
         try:
             token, is_new = _token(self._start)
-            server = await loop.create_server(self._new_socket, self._host, self._port)
+            self._tls = _tls(self._start)
+            server = await loop.create_server(self._new_socket, self._host, self._port, ssl=self._tls)
         except CannotStart as error:
             print_error(error)
             return error.code
@@ -81,7 +87,7 @@ class Listener:
     def _announce(self, port: int, token: str) -> None:
         """Tells programs on stdout, and people on stderr, where to connect."""
         host = f"[{self._host}]" if ":" in self._host else self._host
-        url = f"ws://{host}:{port}{PATH}"
+        url = f"{'wss' if self._tls else 'ws'}://{host}:{port}{PATH}"
         fields = {"url": url, "host": self._host, "port": port, "path": PATH}
         print_error(f"listening for clients of ACP on {url}")
         if token:
@@ -103,9 +109,7 @@ class Listener:
     def _new_socket(self) -> WebSocket:
         crowded = len(self._sockets) > 2 * self._most  # most of them without a token: this one has no time
         limits = replace(self._limits, handshake=0.0) if crowded else self._limits
-        socket = WebSocket(limits, self._admit, self._begin, self._sockets.discard)
-        self._sockets.add(socket)
-        return socket
+        return WebSocket(limits, self._admit, self._begin, self._sockets.discard, self._sockets.add)
 
     def _admit(self, socket: WebSocket, request: Request) -> Refusal | dict[str, str]:
         """Checks a handshake. Returns the headers of the answer."""
@@ -148,6 +152,27 @@ class Listener:
     def _on_connection_ended(self, connection: ClientConnection) -> None:
         del self._connections[connection.id]
         self._closing.start(connection.close())
+
+
+def _tls(start: Start) -> "SSLContext | None":
+    """The certificate that clients are shown; None where nothing is encrypted. Raises CannotStart."""
+    cert, key = start.values.get("tls_cert"), start.values.get("tls_key")
+    if not cert:
+        return None
+    import ssl  # only for who encrypts
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(str(cert), str(key) if key else None, password=_no_password)
+    except OSError as error:  # also errors of ssl itself
+        files = f"--tls-cert {cert}" + (f" --tls-key {key}" if key else "")
+        raise CannotStart(f"{files}: {error.strerror or error}; PEM files of one pair are needed", code=2) from None
+    return context
+
+
+def _no_password() -> str:
+    """Nobody can be asked for the password of a key: it is refused."""
+    return ""
 
 
 def _token(start: Start) -> tuple[str, bool]:

@@ -60,6 +60,7 @@ class WebSocket(asyncio.Protocol):
         admit: Called with the handshake. Returns why it is refused, or the headers of the answer to it.
         first: Called with this socket and each message until it has set `receiver` or closed the socket.
         ended: Called with this socket when it is closed.
+        began: Called with this socket when it is open, over TLS after the handshake of that, which may fail.
 
     Attributes:
         connection: The id of the ACP connection that the handshake has named or begun.
@@ -72,6 +73,7 @@ class WebSocket(asyncio.Protocol):
         admit: Callable[["WebSocket", Request], Refusal | dict[str, str]],
         first: Callable[["WebSocket", bytes], None],
         ended: Callable[["WebSocket"], None],
+        began: Callable[["WebSocket"], None] = lambda socket: None,
     ) -> None:
         self.connection = ""
         self.resumes = False
@@ -80,6 +82,7 @@ class WebSocket(asyncio.Protocol):
         self._admit = admit
         self._first = first
         self._ended = ended
+        self._began = began
         self._protocol = ServerProtocol(max_size=limits.message, logger=_log, select_subprotocol=_select_subprotocol)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
@@ -122,6 +125,7 @@ class WebSocket(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._began(self)
         transport.set_write_buffer_limits(HIGH, LOW)
         self._tcp.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _KERNEL_BUFFER)
         self._timer = self._loop.call_later(self._limits.handshake, transport.abort)
@@ -222,7 +226,10 @@ class WebSocket(asyncio.Protocol):
         self._written += len(whole)
         self._transport.write(whole)
         if data[-1] == SEND_EOF:
-            self._transport.write_eof()
+            if self._transport.can_write_eof():
+                self._transport.write_eof()
+            else:  # TLS has no half-closed sockets
+                self._transport.close()
             self._set_timer(_CLOSE_SECONDS, self._transport.abort)
 
     def _set_timer(self, seconds: float, act: Callable[[], None]) -> None:
