@@ -266,7 +266,7 @@ def test_a_server_that_wants_a_login_names_the_command(tmp_path: Path) -> None:
 
 
 def test_a_token_that_has_expired_is_renewed_once_for_all_requests(tmp_path: Path) -> None:
-    with oauth_double(expires_in=1) as double:
+    with oauth_double(expires_in=-1) as double:
         before, _ = log_in(double, tmp_path)
         double.expires_in = None
         items = ask(double, tmp_path, 1, 2, 3)
@@ -309,10 +309,18 @@ def test_two_engines_renew_one_after_the_other(tmp_path: Path) -> None:
     ],
 )
 def test_a_renewal_that_is_refused_names_the_command(tmp_path: Path, status: int, reason: str) -> None:
-    with oauth_double(expires_in=1) as double:
+    with oauth_double(expires_in=-1) as double:
         log_in(double, tmp_path)
         double.refuse_renewal = status
         assert ask(double, tmp_path, 1) == [Failed(1, reason, 401)]
+
+
+def test_a_token_that_is_still_good_is_used_while_it_cannot_be_renewed(tmp_path: Path) -> None:
+    with oauth_double(expires_in=20) as double:
+        stored, _ = log_in(double, tmp_path)
+        double.refuse_renewal = 503
+        assert ask(double, tmp_path, 1) == [result(1, token=stored.access_token)]
+        assert len(double.forms) == 2
 
 
 def test_a_login_that_does_not_permit_something_names_what_to_ask_for(tmp_path: Path) -> None:

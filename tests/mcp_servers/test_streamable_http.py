@@ -91,6 +91,21 @@ def test_requests_wait_until_the_server_knows_that_it_is_initialized() -> None:
     with_server(handler, work)
 
 
+def test_a_server_that_never_answers_a_notification_still_gets_requests() -> None:
+    async def handler(exchange: Exchange) -> None:
+        if exchange.message.get("method") == "notifications/initialized":
+            await exchange.hung_up()
+        else:
+            await honest(exchange)
+
+    async def work(client: Client, server: HttpServer) -> None:
+        await client.handshake()
+        client.request(1, "tools/list")
+        assert await client.receive() == result(1)
+
+    with_server(handler, work)
+
+
 def test_an_answer_can_be_a_stream_with_other_messages_before_the_response() -> None:
     """Requirements 26 and 33."""
     progress = notification("notifications/progress", progress=1)

@@ -68,9 +68,14 @@ class AccessToken:
             if not self._loaded:
                 self._login = await run_in_thread(self._load)
                 self._loaded = True
-            if self._login and self._login.expires_at and time.time() > self._login.expires_at - _EARLY:
-                await self._renewed(self._login)
-            return self._login.access_token if self._login else ""
+            login = self._login
+            if login and login.refresh_token and login.expires_at and time.time() > login.expires_at - _EARLY:
+                try:
+                    login = await self._renewed(login)
+                except ServerFault:
+                    if time.time() > login.expires_at:
+                        raise
+            return login.access_token if login else ""
 
     async def renew(self, refused: str) -> bool:
         """Get another token in the place of one that the server has refused. False if that is not possible.

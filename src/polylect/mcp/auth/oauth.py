@@ -26,7 +26,7 @@ from polylect.mcp.auth.access_token import post_form
 from polylect.mcp.auth.device_code import GRANT, LoginError
 from polylect.mcp.auth.device_code import log_in as log_in_by_device
 from polylect.mcp.auth.redirect_listener import RedirectListener
-from polylect.mcp.auth.token_store import Login, TokenStore
+from polylect.mcp.auth.token_store import Login, TokenStore, locked
 from polylect.system.threads import run_in_thread
 from polylect.vocab.content import Server
 from polylect.vocab.escape import escape_controls
@@ -105,7 +105,8 @@ async def login(
     finally:
         listener.close()
         client.close()
-    await run_in_thread(store.save, server.url, granted)
+    async with locked(env):
+        await run_in_thread(store.save, server.url, granted)
 
 
 async def logout(server: Server, env: Mapping[str, str], store: TokenStore) -> bool:
@@ -116,7 +117,8 @@ async def logout(server: Server, env: Mapping[str, str], store: TokenStore) -> b
     stored = await run_in_thread(store.load, server.url)
     if stored is None:
         return False
-    await run_in_thread(store.remove, server.url)
+    async with locked(env):
+        await run_in_thread(store.remove, server.url)
     if stored.revocation_endpoint:
         token = stored.refresh_token or stored.access_token
         client = Client(env, idle_timeout=_REVOKE_TIMEOUT)

@@ -159,9 +159,10 @@ class KeyringStore:
 
 @asynccontextmanager
 async def locked(env: Mapping[str, str]) -> AsyncIterator[None]:
-    """Keep other processes from renewing logins. It does not block.
+    """Keep other processes from changing logins. It does not block.
 
-    Many servers accept a token for renewal only once, so two engines must not renew the same login at the same time.
+    The file is read, changed and written. And many servers accept a token for renewal only once, so two engines must
+    not renew the same login at the same time.
     Raises StoreError if the lock is not free in time.
     """
     import fcntl
@@ -180,7 +181,7 @@ async def locked(env: Mapping[str, str]) -> AsyncIterator[None]:
             except BlockingIOError:
                 await asyncio.sleep(_LOCK_PAUSE)
         else:
-            raise StoreError("another process is renewing stored logins")
+            raise StoreError("another process is changing the stored logins")
         yield
     finally:
         os.close(descriptor)

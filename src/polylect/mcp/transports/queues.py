@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from polylect.mcp.transports.base import Failed, Outgoing
 from polylect.mcp.values import ServerFault
@@ -11,6 +12,8 @@ from polylect.wire.jsonrpc import Id
 
 _MOST_WAITING = 8
 """Messages of the server that wait to be read. Its streams are read no further until one of them is."""
+_MOST_DELAY = 2.0
+"""Seconds that a request waits for the end of the handshake."""
 _MOST_UNSENT = 1000
 """Answers and notifications that wait because the server does not accept those before them."""
 
@@ -98,7 +101,10 @@ class Outbox:
 
     async def _request(self, message: Outgoing) -> None:
         try:
-            await self._initialized.wait()
+            if not self._initialized.is_set():
+                with suppress(TimeoutError):  # some servers do not answer notifications
+                    async with asyncio.timeout(_MOST_DELAY):
+                        await self._initialized.wait()
             await self._deliver(message)
         finally:
             if self._requests.get(message.id) is asyncio.current_task():

@@ -45,7 +45,7 @@ _STATELESS = "2026-07-28"
 """From this revision on there are no sessions, no GET and no resumption."""
 _NOTIFY_TIMEOUT = 30.0
 """Seconds for a notification or an answer of ours to be accepted."""
-_CLOSE_TIMEOUT = 3.0
+_CLOSE_TIMEOUT = 1.5
 _ERROR_BODY = 64 * 1024
 _MOST_FAILURES = 5
 """Attempts in a row to open a stream again."""
