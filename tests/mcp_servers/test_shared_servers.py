@@ -119,6 +119,33 @@ def test_sessions_that_differ_in_what_the_server_notices_do_not_share(tmp_path: 
     sharing(tmp_path, settings)
 
 
+def test_sessions_in_two_folders_share_a_server_that_neither_runs_in_one_nor_is_told_of_it(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+
+    async def work(one: Stage, two: Stage, *servers: Server) -> list[int]:
+        for stage, server in zip((one, two), servers, strict=True):
+            stage.servers.add(server)
+            await stage.received("one")
+            assert ((await stage.call("where")).output == "null") == (server.extras.get("roots") is False)
+        return [await pid(one), await pid(two)]
+
+    async def independent(one: Stage, two: Stage) -> None:
+        server = several(extras={"roots": False, "cwd": "private"})
+        assert len(set(await work(one, two, server, server))) == 1
+
+    async def in_the_folder(one: Stage, two: Stage) -> None:
+        for extras in ({"roots": False}, {"cwd": "private"}, {"roots": False, "cwd": "workspace"}):
+            server = several(extras=extras)
+            assert len(set(await work(one, two, server, server))) == 2, extras
+            for stage in (one, two):
+                stage.servers.change("one", "remove")
+                stage.events.clear()
+
+    sharing(tmp_path, independent, own_folder=other)
+    sharing(tmp_path, in_the_folder, own_folder=other)
+
+
 def test_progress_and_questions_reach_the_session_whose_call_is_running(tmp_path: Path) -> None:
     async def work(one: Stage, two: Stage) -> None:
         for stage in (one, two):

@@ -483,8 +483,13 @@ class _Responder:
         self._log = log
         self._ask = ask
 
+    @property
+    def _roots(self) -> dict[str, Any] | None:
+        """What we offer of roots: None if the server's settings say that it is not told of the workspace."""
+        return None if self._server.extras.get("roots") is False else {}
+
     def capabilities(self) -> frames.ClientCapabilities:
-        return frames.ClientCapabilities(roots={}, elicitation={"form": {}, "url": {}})
+        return frames.ClientCapabilities(roots=self._roots, elicitation={"form": {}, "url": {}})
 
     def notify(self, text: str) -> None:
         """Show a text to the host."""
@@ -497,6 +502,8 @@ class _Responder:
                 return await self._elicit(request.params)
             case frames.CreateMessageRequestParams():
                 raise RequestRefused(Error(jsonrpc.METHOD_NOT_FOUND, "Sampling is not offered"))
+            case _ if self._roots is None:
+                raise RequestRefused(Error(jsonrpc.METHOD_NOT_FOUND, "Roots are not offered"))
             case _:
                 root = frames.Root(uri=_file_uri(self._setup.workspace), name="workspace")
                 return frames.ListRootsResult(roots=[root])

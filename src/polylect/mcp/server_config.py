@@ -40,11 +40,12 @@ _TYPES: dict[str, type] = {
     "url": str,
     "headers": dict,
     "oauth": dict,
+    "roots": bool,
     "deferred": bool,
     "disabled": bool,
     "long_names": bool,
 }
-_EXTRAS = ("deferred", "disabled", "long_names", "cwd", "oauth")
+_EXTRAS = ("deferred", "disabled", "long_names", "cwd", "oauth", "roots")
 _OAUTH = ("client_id", "client_secret", "scope", "callback_port")
 """Settings of `oauth`, for servers at which a client has to be registered by hand."""
 WORKSPACE, PRIVATE = "workspace", "private"

@@ -1,15 +1,17 @@
 """One MCP server for several sessions of one program, so that ten sessions do not start ten processes of it.
 
 `SharedServers.join` returns a `SharedServer`, which a session uses in the place of a `ServerSupervisor`. Sessions share
-a server if nothing that it could notice differs: its settings, its environment, the folder of the session (servers may
-ask for it as a root, or run in it), whether that is trusted, and time limits. A server ends with the last session that
-leaves it. One that has failed, or that a session wants to be connected anew, is replaced for those who come later.
+a server if nothing that it could notice differs: its settings, its environment, time limits, the folder of the session
+and whether that is trusted. The folder does not count for a server with `roots = false`, which is not told of it, if it
+does not run in it. A server ends with the last session that leaves it. One that has failed, or that a session wants to
+be connected anew, is replaced for those who come later.
 
 Progress belongs to a call. For questions of a server see `ServerSupervisor._ask`: they reach the session whose call is
 running. There is one `SharedServers` for each event loop; `app/serving/mcp_servers.py` creates it.
 """
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from time import monotonic
@@ -18,9 +20,11 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import replace
 
+from polylect.mcp.server_config import PRIVATE, WORKSPACE
 from polylect.mcp.server_supervisor import ServerSupervisor
 from polylect.mcp.tool import ListedTool
 from polylect.mcp.values import Condition, PromptCommand, ServerFault, ServerSetup, ServerStatus
+from polylect.system.search_paths import entries_outside
 from polylect.system.tasks import TaskSet
 from polylect.vocab.content import Block, Server
 from polylect.vocab.events import Event
@@ -95,8 +99,16 @@ class SharedServers:
 def _key(server: Server, setup: ServerSetup) -> bytes:
     """What has to be the same for sessions that share a server."""
     limits = (setup.connect_timeout, setup.call_timeout)
-    facts = (server, dict(setup.env), setup.workspace, setup.trusted, limits, setup.token_store)
+    path = entries_outside(setup.env.get("PATH", ""), setup.workspace)
+    facts = (server, {**setup.env, "PATH": path}, _folder(server, setup), limits, setup.token_store)
     return msgspec.json.encode(facts, order="deterministic")
+
+
+def _folder(server: Server, setup: ServerSetup) -> tuple[str, bool] | None:
+    """The folder of the session, and whether it is trusted; None if the server neither runs in it nor is told of it."""
+    cwd = str(server.extras.get("cwd") or (WORKSPACE if setup.trusted else PRIVATE))
+    runs_elsewhere = server.transport != "stdio" or cwd == PRIVATE or os.path.isabs(cwd)
+    return None if server.extras.get("roots") is False and runs_elsewhere else (setup.workspace, setup.trusted)
 
 
 class _RunningServer:
