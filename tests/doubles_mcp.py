@@ -3,13 +3,11 @@
 import asyncio
 import json
 import os
-import subprocess
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -139,17 +137,3 @@ def on_stage(workspace: Path, work: Callable[[Stage], Awaitable[None]], **option
 def script(name: str, *args: str, server: str = "", **more: Any) -> Server:
     """A server of tests/mcp_servers over stdio."""
     return Server(server or name, command=sys.executable, args=(str(FOLDER / f"{name}.py"), *args), **more)
-
-
-@contextmanager
-def honest_over(transport: Literal["sse", "http"], port: int = 0) -> Iterator[tuple[Server, subprocess.Popen[str]]]:
-    """The SDK's server in a process of its own."""
-    argv = (sys.executable, str(FOLDER / "honest.py"), transport, str(port))
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout
-            port = int(process.stdout.readline())
-            path = "sse" if transport == "sse" else "mcp"
-            yield Server("honest", transport, url=f"http://127.0.0.1:{port}/{path}"), process
-        finally:
-            process.kill()

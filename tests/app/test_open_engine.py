@@ -215,8 +215,6 @@ def test_a_limit_in_dollars_ends_a_turn_at_the_step_that_passes_it(tmp_path: Pat
 
 
 def test_servers_are_there_for_the_first_prompt_and_one_that_fails_can_be_waited_for(tmp_path: Path) -> None:
-    pytest.importorskip("mcp", reason="no wheel of the MCP SDK for this machine")
-
     async def talk() -> None:
         model = Scripted.in_order({"reply": [{"call": "echo", "args": {"a": 1}}, "It says {result}."]})
         servers = [script("plain", "Works")]
@@ -231,7 +229,6 @@ def test_servers_are_there_for_the_first_prompt_and_one_that_fails_can_be_waited
 
 
 def test_a_table_is_a_settings_file_without_the_file(tmp_path: Path) -> None:
-    pytest.importorskip("mcp", reason="no wheel of the MCP SDK for this machine")
     server = script("plain", "Works")
     table = {
         "default": {"system_prompt": "You are a cat."},

@@ -280,7 +280,6 @@ def evil(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Engine]:
 
     The model calls all of the tools, each by its name after the parameter.
     """
-    pytest.importorskip("mcp")
     calls = ", ".join(f'{{ call = "{request.param}{name}", args = {{}} }}' for name in TAKEN)
     with Place(tmp_path) as place:
         place.configure(

@@ -70,7 +70,6 @@ def until(engine: Engine, kind: str) -> list[Frame]:
 
 
 def test_a_server_and_a_hook_inside_the_host_are_used(place: Place) -> None:
-    pytest.importorskip("mcp")
     engine = started(place, "--mcp-config", CALC, "--permission-mode", "bypassPermissions")
     hooks = {"PreToolUse": [{"matcher": "mcp__.*", "hookCallbackIds": ["hook_0"]}]}
     request = {"subtype": "initialize", "hooks": hooks}

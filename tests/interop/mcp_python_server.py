@@ -72,20 +72,20 @@ def everything() -> list[Any]:
 
 
 @server.tool()
-async def count(to: int, ctx: Context) -> str:  # type: ignore[type-arg,unused-ignore]
+async def count(to: int, ctx: Context) -> str:
     """Count, and tell how far it has come."""
     for number in range(1, to + 1):
         await ctx.report_progress(number, to, f"at {number}")
     return "done"
 
 
-async def meet(ctx: Context) -> str:  # type: ignore[type-arg,unused-ignore]
+async def meet(ctx: Context) -> str:
     """Ask who is there."""
     answer: Any = await ctx.elicit("Who are you?", Name)
     return f"{answer.action} {answer.data.value if answer.action == 'accept' else None}"
 
 
-async def meet_by_result(ctx: Context) -> InputRequiredResult | str:  # type: ignore[type-arg,unused-ignore]
+async def meet_by_result(ctx: Context) -> InputRequiredResult | str:
     """Ask who is there, and where."""
     if not ctx.input_responses:
         form = ElicitRequestFormParams(message="Who are you?", requested_schema=Name.model_json_schema())
@@ -102,7 +102,7 @@ server.tool(name="meet")(meet_by_result if TRANSPORT == "modern" else meet)
 
 
 @server.tool()
-async def wait(ctx: Context) -> str:  # type: ignore[type-arg,unused-ignore]
+async def wait(ctx: Context) -> str:
     """Wait for ever."""
     try:
         await ctx.report_progress(0, message="waiting")
@@ -145,7 +145,7 @@ if LIBRARY == "mcp":
         return Completion(values=[file for file in files if file.startswith(argument.value)])
 
     @server.tool()
-    async def grow(ctx: Context) -> str:  # type: ignore[type-arg,unused-ignore]
+    async def grow(ctx: Context) -> str:
         """Get another tool."""
         server.add_tool(lambda: "grown", name="leaf", description="A leaf.")
         await (ctx.notify_tools_changed() if TRANSPORT == "modern" else ctx.session.send_tool_list_changed())
@@ -154,7 +154,7 @@ if LIBRARY == "mcp":
     if TRANSPORT != "modern":  # where a server makes no requests
 
         @server.tool()
-        async def surroundings(ctx: Context) -> str:  # type: ignore[type-arg,unused-ignore]
+        async def surroundings(ctx: Context) -> str:
             """Roots."""
             roots = await ctx.session.list_roots()
             return " ".join(str(root.uri) for root in roots.roots)

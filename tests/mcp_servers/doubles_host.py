@@ -1,58 +1,70 @@
-"""A host with the SDK's server inside it: what the engine sends is handed over, what the server says comes back."""
+"""A host with a server inside it: what the engine sends is handed over, what the server says comes back."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
-import anyio
-from mcp.server.mcpserver import MCPServer
-from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
+from mcp_servers.plain import Works
+from mcp_servers.published_schema import Wire
+
+
+class Shop(Works):
+    """Adds numbers, tells its progress, gets another tool, and waits for ever."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self.tools = ["add", "count", "grow", "wait"]
+        self.on_message: Callable[[dict[str, Any]], None] = print
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.on_message(message)
+
+    def initialize(self, message: dict[str, Any]) -> Any:
+        return {**super().initialize(message), "serverInfo": {"name": "shop", "version": "1"}}
+
+    def tools_call(self, message: dict[str, Any]) -> Any:
+        params = message["params"]
+        match params["name"]:
+            case "add":
+                return self.text(str(int(params["arguments"]["a"]) + int(params["arguments"]["b"])))
+            case "count":
+                progress = {"progressToken": params["_meta"]["progressToken"], "progress": 1, "total": 2}
+                self.send({"method": "notifications/progress", "params": {**progress, "message": "half"}})
+                return self.text("done")
+            case "grow":
+                self.tools.append("leaf")
+                self.send({"method": "notifications/tools/list_changed"})
+                return self.text("growing")
+            case _:
+                return None
 
 
 class Inside:
     """`send` takes a message and returns the answer to it; what nobody asked for goes to `unasked`."""
 
-    def __init__(self, into: Any) -> None:
+    def __init__(self, server: Shop) -> None:
         self.unasked: Callable[[Any], object] = lambda message: None
         self.received: list[dict[str, Any]] = []
-        self._into = into
+        self._server = server
+        server.on_message = self._sent
+        self._wire = Wire()
         self._waiting: dict[Any, asyncio.Future[Any]] = {}
 
     async def send(self, message: dict[str, Any]) -> Any:
+        self._wire.check(message, "client")
         self.received.append(message)
-        parsed = jsonrpc_message_adapter.validate_python(message, by_name=False)
-        if not isinstance(parsed, JSONRPCRequest):
-            await self._into.send(SessionMessage(parsed))
+        if "id" not in message:
+            self._server.take(message)
             return {"jsonrpc": "2.0", "result": {}}
-        answer = self._waiting[parsed.id] = asyncio.get_running_loop().create_future()
-        await self._into.send(SessionMessage(parsed))
+        answer = self._waiting[message["id"]] = asyncio.get_running_loop().create_future()
+        self._server.take(message)
         return {"mcp_response": await answer}
 
-    async def listen(self, out: Any) -> None:
-        async for item in out:
-            frame = item.message.model_dump(by_alias=True, exclude_unset=True, mode="json")
-            waiting = None if "method" in frame else self._waiting.pop(frame["id"], None)
-            if waiting is None:
-                self.unasked(frame)
-            elif not waiting.done():
-                waiting.set_result(frame)
-
-
-@asynccontextmanager
-async def inside_host(server: MCPServer) -> AsyncIterator[Inside]:
-    into, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](100)
-    outgoing, out = anyio.create_memory_object_stream[SessionMessage](100)
-    lowlevel = server._lowlevel_server
-    serving = asyncio.create_task(lowlevel.run(incoming, outgoing, lowlevel.create_initialization_options()))
-    inside = Inside(into)
-    listening = asyncio.create_task(inside.listen(out))
-    async with out, outgoing, incoming:
-        try:
-            yield inside
-        finally:
-            await into.aclose()
-            await asyncio.wait([serving])
-            listening.cancel()
-            await asyncio.wait([listening])
+    def _sent(self, message: dict[str, Any]) -> None:
+        frame = {"jsonrpc": "2.0", **message}
+        self._wire.note(frame, "server")
+        waiting = None if "method" in frame else self._waiting.pop(frame["id"], None)
+        if waiting is None:
+            self.unasked(frame)
+        elif not waiting.done():
+            waiting.set_result(frame)

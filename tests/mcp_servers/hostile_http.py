@@ -1,4 +1,4 @@
-"""MCP servers over HTTP that behave badly, all in one process: hostile_http.py prints its port and a second one.
+"""MCP servers over HTTP that behave badly, all in one process: hostile_http.py [PORT], which prints its port.
 
 The path of a request is /WAY or /WAY/ARGUMENT; the ways are the methods of `Ways`. Requests to the second port are
 written to stdout: nobody is meant to make any, because that port stands for another machine. Without libraries, so
@@ -8,6 +8,7 @@ that it starts fast.
 import asyncio
 import gzip
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -82,9 +83,28 @@ class Ways:
     def __init__(self, elsewhere: int) -> None:
         self.elsewhere = f"http://127.0.0.1:{elsewhere}"
         self.number = 0
+        self.stream: Request
 
     async def works(self, request: Request) -> None:
-        await request.well()
+        """With a session, as long as the process runs."""
+        if request.method == "initialize":
+            await request.well(f"Mcp-Session-Id: session-{os.getpid()}")
+        elif request.headers.get("mcp-session-id") != f"session-{os.getpid()}":
+            await request.answer(404)
+        else:
+            await request.well()
+
+    async def sse_works(self, request: Request) -> None:
+        """The older transport, as it should be."""
+        if request.verb == "POST":
+            await request.answer(202)
+            if "id" in request.message:
+                await self.stream.raw(f"event: message\ndata: {json.dumps(request.result())}\n\n".encode())
+        else:
+            self.stream = request
+            await request.head(200, SSE)
+            await request.raw(b"event: endpoint\ndata: /sse_works/messages\n\n")
+            await asyncio.sleep(1000)
 
     async def status(self, request: Request) -> None:
         """/status/CODE/METHOD answers one method with this code."""
@@ -245,7 +265,8 @@ async def main() -> None:
     async def answer(request: Request) -> None:
         await getattr(ways, request.way)(request)
 
-    first = await asyncio.start_server(handler(answer), "127.0.0.1", 0)
+    port = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+    first = await asyncio.start_server(handler(answer), "127.0.0.1", port)
     print(first.sockets[0].getsockname()[1], flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 

@@ -79,6 +79,13 @@ class Named(Works):
         return self.text(f"{message['params']['name']} of the server ran")
 
 
+class Surroundings(Works):
+    """Tells where it runs and which variables it has."""
+
+    def tools_call(self, message: dict[str, Any]) -> Any:
+        return self.text(json.dumps([os.getcwd(), sorted(os.environ)]))
+
+
 class Silent(Works):
     """Never answers."""
 

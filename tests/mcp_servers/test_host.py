@@ -1,52 +1,19 @@
-"""A server inside the host, made with the official SDK: everything that it can do arrives by way of host calls."""
+"""A server inside the host: everything that it can do arrives by way of host calls."""
 
 import asyncio
-import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytest.importorskip("mcp")
-
-from mcp.server.mcpserver import Context, MCPServer
-
 from doubles_mcp import CallContext, Stage, on_stage
 from machine import within
-from mcp_servers.doubles_host import Inside, inside_host
+from mcp_servers.doubles_host import Inside, Shop
 from polylect.vocab.content import Server
 from polylect.vocab.errors import PolylectError
 from polylect.vocab.events import ServerChanged
 
-warnings.simplefilter("ignore")  # what the newest revision deprecates is still what servers use
 SHOP = Server("shop", "host")
-
-
-def shop() -> MCPServer:
-    server = MCPServer("shop", version="1")
-
-    @server.tool()
-    def add(a: int, b: int) -> int:
-        """Add two numbers."""
-        return a + b
-
-    @server.tool()
-    async def count(ctx: Context[Any, Any]) -> str:
-        await ctx.report_progress(1, 2, "half")
-        return "done"
-
-    @server.tool()
-    async def grow(ctx: Context[Any, Any]) -> str:
-        server.add_tool(lambda: "grown", name="leaf", description="A leaf.")
-        await ctx.session.send_tool_list_changed()
-        return "growing"
-
-    @server.tool()
-    async def wait() -> str:
-        await asyncio.Event().wait()
-        return "never"
-
-    return server
 
 
 class Host:
@@ -74,11 +41,11 @@ def with_shop(folder: Path, work: Any, host: Host | None = None) -> None:
     host = host or Host()
 
     async def all_of_it(stage: Stage) -> None:
-        async with inside_host(shop()) as host.inside:
-            host.inside.unasked = lambda message: stage.servers.receive("shop", message)
-            stage.servers.add(SHOP)
-            assert (await stage.received("shop")).status == "ready"
-            await work(stage, host)
+        host.inside = Inside(Shop())
+        host.inside.unasked = lambda message: stage.servers.receive("shop", message)
+        stage.servers.add(SHOP)
+        assert (await stage.received("shop")).status == "ready"
+        await work(stage, host)
 
     on_stage(folder, all_of_it, host=host.call)
 
@@ -177,10 +144,10 @@ def test_a_server_whose_greeting_makes_no_sense_has_failed_at_once(tmp_path: Pat
     host = Garbled(method, "a number")
 
     async def work(stage: Stage) -> None:
-        async with inside_host(shop()) as host.inside:
-            stage.servers.add(SHOP)
-            with within(5):
-                changed = await stage.received("shop")
-            assert (changed.status, "the host's answer is no" in changed.reason) == ("failed", True)
+        host.inside = Inside(Shop())
+        stage.servers.add(SHOP)
+        with within(5):
+            changed = await stage.received("shop")
+        assert (changed.status, "the host's answer is no" in changed.reason) == ("failed", True)
 
     on_stage(tmp_path, work, host=host.call)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -264,19 +264,29 @@ class HttpServers:
         extras = {"long_names": True}
         return Server(slug(f"{transport}/{way}"), transport, url=url, headers=headers, extras=extras)
 
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
     def requests_elsewhere(self) -> str:
         """End the process. Returns the requests that came to its second port."""
         return self._process.communicate()[0]
 
 
-@pytest.fixture
-def over_http() -> Iterator[HttpServers]:
-    argv = (sys.executable, str(FOLDER / "hostile_http.py"))
+@contextmanager
+def http_servers(port: int = 0) -> Iterator[HttpServers]:
+    argv = (sys.executable, str(FOLDER / "hostile_http.py"), str(port))
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield HttpServers(process)
         finally:
             process.kill()
+
+
+@pytest.fixture
+def over_http() -> Iterator[HttpServers]:
+    with http_servers() as servers:
+        yield servers
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,6 @@ CALLS_BOTH = CALLS_TRACKER.replace('{ call = "echo",', '{ call = "mcp__shop__ech
 @pytest.mark.parametrize("engine", ["polylect", "polylect-omp", "polylect-claude"])
 def test_a_rule_allows_a_tool_of_a_server_by_its_full_name(place: Place, engine: str) -> None:
     """One server's by the name of the tool, the other's by the name of the server."""
-    pytest.importorskip("mcp", reason="no wheel of the MCP SDK for this machine")
     both = [f"[mcp.servers.{name}]\ncommand = '{sys.executable}'\nargs = ['{TRACKER}', 'Works']" for name in SERVERS]
     place.configure("\n".join(both))
     ran = run(place, CALLS_BOTH, "go", "--allow", "mcp__tracker__echo", "--allow", "mcp__shop", "--engine", engine)
@@ -113,7 +112,6 @@ OTHER_ENGINE = f"{shlex.quote(sys.executable)} -m polylect --json-stream --provi
 
 @pytest.mark.parametrize("engine", one_in(2, ["polylect", "polylect-omp", OTHER_ENGINE, "polylect-claude"]))
 def test_a_short_name_does_not_allow_a_tool_of_a_server(place: Place, engine: str) -> None:
-    pytest.importorskip("mcp", reason="no wheel of the MCP SDK for this machine")
     place.configure(f"[mcp.servers.tracker]\ncommand = '{sys.executable}'\nargs = ['{TRACKER}', 'Works']")
     script = place.workspace.parent / "script.toml"
     script.write_text(CALLS_TRACKER)
@@ -147,7 +145,6 @@ def test_the_reason_of_a_denial_names_the_rule_that_wanted_a_question(place: Pla
 
 
 def test_a_failed_server_and_ignored_project_settings_are_named_on_stderr(place: Place) -> None:
-    pytest.importorskip("mcp", reason="no wheel of the MCP SDK for this machine")
     place.configure(f"[mcp.servers.tracker]\ncommand = '{sys.executable}'\nargs = ['{TRACKER}', 'Dies']")
     project = place.workspace / ".polylect" / "config.toml"
     project.parent.mkdir()
@@ -159,7 +156,6 @@ def test_a_failed_server_and_ignored_project_settings_are_named_on_stderr(place:
 
 
 def test_the_first_prompt_waits_until_the_prompts_of_a_server_are_known(place: Place) -> None:
-    pytest.importorskip("mcp", reason="no wheel of the MCP SDK for this machine")
     place.configure(f"[mcp.servers.shop]\ncommand = '{sys.executable}'\nargs = ['{TRACKER}', 'Greets']")
     ran = run(place, '[[reply]]\ntext = "{prompt}!"\n', "/mcp__shop__greet Ann")
     assert (ran.returncode, ran.stdout) == (0, "Say hello to Ann!\n"), ran.stderr

@@ -260,37 +260,34 @@ def reaches_its_host(talk: Talk, folder: Path) -> Any:
 
 
 def test_a_host_with_servers_is_answered_once_their_tools_are_there(tmp_path: Path) -> None:
-    pytest.importorskip("mcp")
-    from mcp.server.mcpserver import MCPServer
+    from mcp_servers.doubles_host import Inside, Shop
 
-    from mcp_servers.doubles_host import inside_host
-
-    shop, host = MCPServer("shop", version="1"), Keeper()
-    shop.add_tool(lambda a, b: int(a) + int(b), name="add", description="Adds.")
+    shop, host = Shop(), Keeper()
+    shop.tools = ["add"]
 
     async def conversation(talk: Talk) -> None:
         host.talk, custody = talk, reaches_its_host(talk, tmp_path)
-        async with inside_host(shop) as host.inside:
-            talk.send(AddServer(Server("shop", "host"), ref="early"))
-            assert talk.of(HostCall) == []
-            talk.send(Hello(offers={"servers": ["shop", "gone"]}, ref="hello"), Hello(ref="again"))
-            await talk.until(Reply, 3)
-            assert [(event.ref, event.failure) for event in talk.of(Reply)] == [
-                ("early", None),
-                ("hello", None),
-                ("again", None),
-            ]
-            assert settings(talk)["tools"] == ["Spawn", "mcp__shop__add"]
-            assert settings(talk)["servers"] == (
-                ServerCard("shop", "connected", ("mcp__shop__add",), transport="host", version="shop 1"),
-                ServerCard("gone", "failed", error="no such server", transport="host"),
-            )
-            talk.send(Prompt("t1", "add"))
-            await talk.engine.settled()
-            talk.send(AddServer(Server("late", "host"), ref="late"))
-            assert (await talk.until(Reply, 4)).failure is None
-            talk.send(Hello(offers={"servers": []}), ChangeServer("shop", "remove"), ChangeServer("late", "remove"))
-            assert (settings(talk)["tools"], settings(talk)["servers"]) == (["Spawn"], ())
+        host.inside = Inside(shop)
+        talk.send(AddServer(Server("shop", "host"), ref="early"))
+        assert talk.of(HostCall) == []
+        talk.send(Hello(offers={"servers": ["shop", "gone"]}, ref="hello"), Hello(ref="again"))
+        await talk.until(Reply, 3)
+        assert [(event.ref, event.failure) for event in talk.of(Reply)] == [
+            ("early", None),
+            ("hello", None),
+            ("again", None),
+        ]
+        assert settings(talk)["tools"] == ["Spawn", "mcp__shop__add"]
+        assert settings(talk)["servers"] == (
+            ServerCard("shop", "connected", ("mcp__shop__add",), transport="host", version="shop 1"),
+            ServerCard("gone", "failed", error="no such server", transport="host"),
+        )
+        talk.send(Prompt("t1", "add"))
+        await talk.engine.settled()
+        talk.send(AddServer(Server("late", "host"), ref="late"))
+        assert (await talk.until(Reply, 4)).failure is None
+        talk.send(Hello(offers={"servers": []}), ChangeServer("shop", "remove"), ChangeServer("late", "remove"))
+        assert (settings(talk)["tools"], settings(talk)["servers"]) == (["Spawn"], ())
         await custody.close()
 
     talk = run(conversation, tmp_path, using("mcp__shop__add", a="2", b="3"), host=host.receive, mode="force")
