@@ -228,6 +228,8 @@ def _command(words: list[str]) -> int:
         name, rest = "login", ["--remove", *rest]
     if name == "run":
         return _run(rest)
+    if name == "bridge" and not {"--help", "-h"} & set(rest):
+        return _bridge(rest)
     from importlib import import_module
 
     command = import_module(f"polylect.app.cli.{name}")
@@ -237,6 +239,16 @@ def _command(words: list[str]) -> int:
     gc.enable()
     code: int = command.main(rest)
     return code
+
+
+def _bridge(words: list[str]) -> int:
+    from polylect.app.startup.lazy import LazyImports
+    from polylect.app.startup.packed import PackedImports
+
+    with PackedImports(), LazyImports():
+        from polylect.app.cli.bridge import main as bridge
+    gc.enable()
+    return bridge(words)
 
 
 def _run(words: list[str]) -> int:

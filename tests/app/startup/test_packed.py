@@ -19,10 +19,12 @@ _SOURCES = Path(__file__).parents[3] / "src" / "polylect"
 IMPORT = """
 from polylect.app.startup.packed import Pack, PackedImports
 with PackedImports() as packed:
-    import polylect.app.serving.serve, asyncio
+    import polylect.app.serving.serve, polylect.app.serving.own_source, asyncio
 specs = [getattr(module, '__spec__', None) for module in sys.modules.values()]
 ours = [spec.name for spec in specs if spec and type(spec.loader).__name__ == '_Loader']
 """
+
+PACK = "from polylect.app.startup import packed; from polylect.app.serving import own_source, serve; packed.pack()"
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +32,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with polylect in it, and its pack."""
     folder = tmp_path_factory.mktemp("made")
     shutil.copytree(_SOURCES, folder / "polylect")
-    run(folder, "from polylect.app.startup import packed; from polylect.app.serving import serve; packed.pack()")
+    run(folder, PACK)
     return folder
 
 
@@ -38,7 +40,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def place(made: Path, tmp_path: Path) -> Path:
     """Another one, with a pack of its own."""
     shutil.copytree(made / "polylect", tmp_path / "polylect")
-    run(tmp_path, "from polylect.app.startup import packed; from polylect.app.serving import serve; packed.pack()")
+    run(tmp_path, PACK)
     return tmp_path
 
 
@@ -225,7 +227,7 @@ def test_where_it_cannot_be_written_nobody_misses_it(place: Path) -> None:
 
 def test_many_at_once_make_one(place: Path) -> None:
     program = (
-        "from polylect.app.startup import packed\nfrom polylect.app.serving import serve\n"
+        "from polylect.app.startup import packed\nfrom polylect.app.serving import own_source, serve\n"
         "for _ in range(3): packed._try_to_pack()"
     )
     argv = [sys.executable, "-c", f"import sys\nsys.path.insert(0, {str(place)!r})\n{program}"]

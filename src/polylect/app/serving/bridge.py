@@ -10,16 +10,16 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from polylect.app.cli.terminal import print_error
+from polylect.app.serving.engine_source import Emit
+from polylect.app.serving.stdio import Outgoing
 from polylect.bridge.bridged_engine import BridgedEngine
 from polylect.bridge.loss_report import LossReport
 from polylect.host.connecting import connect
 from polylect.host.engine_registry import engine_spec
 from polylect.vocab.commands import OpenSession
-from polylect.vocab.events import Event
 
 _RESTARTS = 1000
 """An engine that died is started again by the next prompt, as the front's own program would be usable again."""
-Emit = Callable[[Event], None]
 WaitWritable = Callable[[], Awaitable[None]]
 
 
@@ -52,11 +52,17 @@ class Bridge:
         self._report_file = report_file
         self._first: BridgedEngine | None = None
 
-    def first_engine(self, emit: Emit, wait_writable: WaitWritable) -> BridgedEngine:
-        """The engine of the first conversation, not started yet. Raises HostError."""
+    async def open(self, emit: Emit, out: Outgoing) -> BridgedEngine:
+        """Starts the engine of the first conversation, and tells the host in front what it is. Raises HostError."""
         agent = connect(self._engine, restarts=_RESTARTS, **self._options, **self._session)
-        self._first = BridgedEngine(agent, emit, self._losses, wait_writable, session=self._name)
-        return self._first
+        self._first = engine = BridgedEngine(agent, emit, self._losses, out.wait_writable, session=self._name)
+        try:
+            await engine.open()
+        except BaseException:
+            await engine.close()
+            raise
+        emit(engine.ready())
+        return engine
 
     @asynccontextmanager
     async def opened(
@@ -79,6 +85,13 @@ class Bridge:
         finally:
             await engine.close()
 
+    def _write_report(self) -> None:
+        try:
+            with open(self._report_file, "wb") as file:
+                file.write(self._losses.to_json())
+        except OSError as error:
+            print_error(f"--loss-report {self._report_file}: {error.strerror}")
+
     def _session_arguments(self, opening: OpenSession) -> dict[str, str]:
         if opening.how == "new":
             return named_session(self._engine, opening.session)
@@ -89,14 +102,16 @@ class Bridge:
         if self._first:
             self._first.begin()
 
-    def report(self, lost: Mapping[str, int]) -> None:
+    def warm_up(self) -> None:
+        """Nothing: the engine behind does so itself."""
+
+    async def close(self, lost: Mapping[str, int]) -> None:
         """Prints what was lost. `lost` is what the codec of the front has counted."""
         self._losses.add_events(lost)
         for line in self._losses.lines():
             print_error(line)
         if self._report_file:
-            with open(self._report_file, "wb") as file:
-                file.write(self._losses.to_json())
+            self._write_report()
 
 
 def named_session(engine: str | list[str], name: str) -> dict[str, str]:

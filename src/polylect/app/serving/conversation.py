@@ -8,9 +8,10 @@ a codec's `send` returns is queued, never handled in place. `serve.py` has one o
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from polylect import plug
+from polylect.app.serving.engine_source import ServedEngine
 from polylect.app.serving.further_sessions import FurtherSessions
 from polylect.app.startup.start import Start, dialect_start
 from polylect.dialects.base import EngineSide, Env
@@ -22,21 +23,6 @@ from polylect.wire.jsonl import MAX_LINE
 
 if TYPE_CHECKING:
     from polylect.app.serving.bridge import Bridge
-
-
-class ServedEngine(Protocol):
-    """What serving needs of an engine: our own `Engine`, or one behind a bridge. Its methods are those of `Engine`."""
-
-    @property
-    def session_id(self) -> str: ...
-
-    def handle(self, command: Command) -> None: ...
-
-    def input_closed(self, *, stop: bool) -> None: ...
-
-    async def settled(self) -> None: ...
-
-    async def close(self) -> None: ...
 
 
 class Conversation:
@@ -75,7 +61,6 @@ class Conversation:
         self._early_commands: list[Command] | None = []
         """Commands that came before the engine was opened; None afterwards."""
         self._further = FurtherSessions(start, self.emit, wait_writable, bridge)
-        self._bridge = bridge
         self._engine: ServedEngine
 
     def begin(self, engine: ServedEngine | None) -> None:

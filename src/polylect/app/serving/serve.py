@@ -15,24 +15,18 @@ from typing import TYPE_CHECKING, Literal
 
 from polylect import plug
 from polylect.app.serving import stdio
-from polylect.app.serving.assembly import Assembly
 from polylect.app.serving.conversation import Conversation
 from polylect.app.serving.open_provider import keys
 from polylect.app.startup import secrets
-from polylect.app.startup.open_session import is_long, open_session
 from polylect.app.startup.packed import PackedImports
 from polylect.app.startup.start import ENDING_SIGNALS, Start, refusal_frame
-from polylect.engine.engine import Engine
-from polylect.sessions.library import FileLibrary
-from polylect.sessions.session import Session
-from polylect.system.threads import run_in_thread
 from polylect.vocab.commands import Configure
 from polylect.vocab.content import Failure
 from polylect.vocab.errors import PolylectError
 
 if TYPE_CHECKING:
     from polylect.app.serving.bridge import Bridge
-    from polylect.bridge.bridged_engine import BridgedEngine
+    from polylect.app.serving.engine_source import EngineSource, ServedEngine
 
 _PATIENCE = 10.0
 """Seconds that a host which has closed our input may read nothing before the engine ends."""
@@ -41,9 +35,14 @@ _WARM_UP_DELAY = 0.01
 _log = logging.getLogger(__name__)
 
 
-def load(values: Mapping[str, object]) -> None:
-    """Imports the codec and the provider that will be used, while `LazyImports` makes imports cheap."""
+def load(values: Mapping[str, object], *, own: bool = True) -> None:
+    """Imports what will be used, while `LazyImports` makes imports cheap: the codec, and, if the engine is our `own`,
+    the engine and its provider."""
     plug.load(f"dialects.{values.get('dialect') or 'jsonstream'}.engine", "codec")
+    if not own:
+        return
+    import polylect.app.serving.own_source  # noqa: F401  (`run` uses it)
+
     with suppress(ImportError, LookupError):  # reported when it is opened
         _ = plug.load("providers", str(values["provider"])).open_provider
 
@@ -52,7 +51,7 @@ def run(start: Start, packed: PackedImports, bridge: "Bridge | None" = None) -> 
     secrets.conceal(keys(start.values))
     _log_to_stderr(str(start.values.get("log_level", "")))
     with asyncio.Runner() as runner:
-        code = runner.run(_listen(start) if start.values.get("listen") else _StdioProcess(start, packed, bridge).run())
+        code = runner.run(_listen(start) if start.values.get("listen") else _serve(start, packed, bridge))
         sys.stderr.flush()
         os._exit(code)  # the runner would wait for tools and threads that ignore their end
 
@@ -66,18 +65,30 @@ async def _listen(start: Start) -> int:
     return await Listener(start).run()
 
 
+async def _serve(start: Start, packed: PackedImports, bridge: "Bridge | None") -> int:
+    if bridge:
+        return await _StdioProcess(start, packed, bridge, bridge).run()
+    from polylect.app.serving.own_source import OwnSource  # `load` has imported it
+
+    return await _StdioProcess(start, packed, OwnSource(start)).run()
+
+
 class _StdioProcess:
-    def __init__(self, start: Start, packed: PackedImports, bridge: "Bridge | None") -> None:
+    """A conversation on stdin and stdout. `source` opens the first engine, `bridge` further ones if it is given."""
+
+    def __init__(
+        self, start: Start, packed: PackedImports, source: "EngineSource", bridge: "Bridge | None" = None
+    ) -> None:
         self._start = start
         self._packed = packed
+        self._source = source
         self._bridge = bridge
         self._signal = 0
-        self._assembly: Assembly | None = None
-        self._engine: Engine | BridgedEngine | None = None
+        self._engine: ServedEngine | None = None
         self._ready = not start.values.get("required_extensions") and bridge is None
         """Whether anything may be written: not before required extensions are loaded, or the engine behind is ready."""
         self._ready_frame = b""
-        self._bridge_ready = asyncio.Event()
+        self._opened = asyncio.Event()
 
     async def run(self) -> int:
         start = self._start
@@ -90,8 +101,6 @@ class _StdioProcess:
         try:
             if not await self._open_engine(ended):
                 return 128 + self._signal if self._signal else codec.exit_code
-            if not self._ready and not await self._wait_for_extensions(ended):
-                return 128 + self._signal
         except PolylectError as error:
             await asyncio.sleep(0)  # reads what has been sent by now
             reading.cancel()
@@ -107,10 +116,7 @@ class _StdioProcess:
             finished = asyncio.create_task(conversation.settled())
             await asyncio.wait([finished, ended, unread], return_when=asyncio.FIRST_COMPLETED)
         await conversation.close()
-        if self._assembly:
-            await self._assembly.close()
-        if self._bridge:
-            self._bridge.report(getattr(codec, "lost", {}))
+        await self._source.close(getattr(codec, "lost", {}))
         await self._out.drain(1.0 if self._signal else 0.0 if unread.done() else _PATIENCE)
         self._packed.wait_until_made()
         return 128 + self._signal if self._signal else failed or self._unread_exit_code() or codec.exit_code
@@ -140,46 +146,23 @@ class _StdioProcess:
 
     async def _open_engine(self, ended: asyncio.Task[Literal[True]]) -> bool:
         """Opens the engine of the first conversation, if there is one. False if the end came first."""
-        if not self._conversation.has_first:
-            self._ready = True
-            return True
-        if self._bridge:
-            return await self._open_bridge(self._bridge, ended)
-        if (opened := await self._open_session(ended)) is None:
-            return False
-        self._assembly = assembly = Assembly(self._start, self._out.wait_writable, self._out.full)
-        self._engine = Engine(lambda callbacks: assembly.agent(callbacks, *opened), self._conversation.emit)
+        if self._conversation.has_first:
+            opening = asyncio.create_task(self._source.open(self._conversation.emit, self._out))
+            await asyncio.wait([opening, ended], return_when=asyncio.FIRST_COMPLETED)
+            if not opening.done():
+                opening.cancel()
+                await asyncio.wait([opening])
+                return False
+            self._engine = opening.result()
+        if not self._ready:
+            self._ready_frame, self._ready = self._start.ready_frame, True
+            self._out.wake()
+        self._opened.set()
         return True
-
-    async def _open_bridge(self, bridge: "Bridge", ended: asyncio.Task[Literal[True]]) -> bool:
-        """Starts the engine behind the bridge. False if the end came first. Raises EngineDied."""
-        self._engine = engine = bridge.first_engine(self._conversation.emit, self._out.wait_writable)
-        opening = asyncio.create_task(engine.open())
-        await asyncio.wait([opening, ended], return_when=asyncio.FIRST_COMPLETED)
-        if not opening.done():
-            opening.cancel()
-            await engine.close()
-            return False
-        opening.result()
-        self._conversation.emit(engine.ready())
-        self._ready = True
-        self._bridge_ready.set()
-        return True
-
-    async def _open_session(self, ended: asyncio.Task[Literal[True]]) -> tuple[Session, FileLibrary | None] | None:
-        """Opens the session; None if the end came first. A long log is read in a thread: commands do not wait (L4)."""
-        if not is_long(self._start):
-            return open_session(self._start)
-        loading = asyncio.create_task(run_in_thread(open_session, self._start))
-        await asyncio.wait([loading, ended], return_when=asyncio.FIRST_COMPLETED)
-        return loading.result() if loading.done() else None
 
     def _begin(self) -> None:
-        if self._assembly and isinstance(self._engine, Engine):
-            self._assembly.begin(self._engine)
+        self._source.begin()
         self._conversation.begin(self._engine)
-        if self._bridge:
-            self._bridge.begin()
 
     async def _report_start_error(self, why: str) -> int:
         """Reports why the engine cannot be opened. If `ready` was written, every prompt so far gets its `TurnEnded`."""
@@ -192,25 +175,6 @@ class _StdioProcess:
             os.write(self._start.stdout, refusal_frame(why, self._start.values))
         return 1
 
-    async def _wait_for_extensions(self, ended: asyncio.Task[Literal[True]]) -> bool:
-        """Waits for required extensions, then lets `ready` be written.
-
-        Returns False if the end came first. Raises StartError. In both cases the engine is closed.
-        """
-        assert self._assembly
-        assert self._engine
-        loading = asyncio.create_task(self._assembly.required())
-        await asyncio.wait([loading, ended], return_when=asyncio.FIRST_COMPLETED)
-        if loading.done() and not loading.exception():
-            self._ready_frame, self._ready = self._start.ready_frame, True
-            self._out.wake()
-            return True
-        await self._engine.close()
-        await self._assembly.close()
-        if loading.done():
-            loading.result()
-        return False
-
     def _data_to_send(self) -> bytes:
         if not self._ready:
             return b""
@@ -222,8 +186,8 @@ class _StdioProcess:
 
     async def _read(self) -> None:
         conversation = self._conversation
-        if self._bridge and conversation.has_first:
-            await self._bridge_ready.wait()  # what the host in front sends before is answered after `ready`
+        if self._bridge:
+            await self._opened.wait()  # what the host in front sends before is answered after `ready`
         one_shot = self._start.values.get("input_format") == "text"
         if one_shot:
             await conversation.opened.wait()
@@ -244,8 +208,7 @@ class _StdioProcess:
 
     def _warm_up(self) -> None:
         """Loads what the first request needs, while the host is idle, and makes the pack of later starts."""
-        if self._assembly:
-            self._assembly.warm_up()
+        self._source.warm_up()
         gc.freeze()
         self._packed.start_making()
 

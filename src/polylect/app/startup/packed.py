@@ -255,7 +255,7 @@ def _modules() -> Iterator[tuple[str, str]]:
 
 if __name__ == "__main__":
     from polylect.app.cli import run  # noqa: F401  (so that what they import has been imported)
-    from polylect.app.serving import serve  # noqa: F401  (so that what they import has been imported)
+    from polylect.app.serving import own_source, serve  # noqa: F401  (so that what they import has been imported)
     from polylect.http import client  # noqa: F401
 
     pack()

@@ -192,7 +192,7 @@ def serve(start: Start, bridge: "Bridge | None" = None) -> int:
             with LazyImports():
                 from polylect.app.serving.serve import load, run  # asyncio, msgspec and the engine: 40 ms
 
-                load(start.values)
+                load(start.values, own=bridge is None)
             gc.enable()
             gc.freeze()
             return run(start, packed, bridge)
