@@ -240,6 +240,21 @@ def test_after_a_rate_limit_too_and_the_limit_is_what_failed(talk: Callable[...,
     talk(limit)
 
 
+def test_after_an_outage_that_lasted_too_and_the_outage_is_what_failed(talk: Callable[..., None]) -> None:
+    """The engine counts each failed request as used, until its budget is exceeded and the session is blocked."""
+
+    async def outage(agent: Agent) -> None:
+        session = agent.session
+        await agent.ask("say The word is plum")
+        result = await agent.prompt("fail 529")
+        assert result.failure is not None
+        assert (result.reason, result.failure.code, result.failure.retryable) == ("error", "overloaded", True)
+        assert "The word is plum" in (await agent.ask("recall")).text
+        assert agent.session != session
+
+    talk(outage)
+
+
 def test_after_an_outage_in_a_session_that_was_gone_on_with_too(talk: Callable[..., None]) -> None:
     """The engine's journal is broken then, and refuses every later message."""
 

@@ -2,11 +2,11 @@
 
 Its quirks: a session whose turn was stopped or killed is interrupted, and refuses every later message; so does one that
 was resumed and had to wait for the model's service; after a refused key or a rate limit it drops its key, and asks no
-model any more; modes and servers are refused unless its environment
-allows them, mostly by an `info` only; a read outside the workspace is asked for with an `escalation`, and succeeds only
-if the folder is granted; an answered question has no `tool_result`; a model without a price costs 0 with `priced`
-false, which an `info` says at each request; each prompt, call and result has an `info` as well; stderr begins with
-remarks, and why a start failed is a frame on stdout.
+model any more; after a lasting outage it takes its budget for exceeded; modes and servers are refused unless its
+environment allows them, mostly by an `info` only; a read outside the workspace is asked for with an `escalation`, and
+succeeds only if the folder is granted; an answered question has no `tool_result`; a model without a price costs 0 with
+`priced` false, which an `info` says at each request; each prompt, call and result has an `info` as well; stderr begins
+with remarks, and why a start failed is a frame on stdout.
 
 Three words more in a script: `peek PATH` is a read outside the workspace, `ask TEXT` a question with two options,
 `outage` a request that is repeated because the model's service did not answer.
@@ -68,6 +68,7 @@ class WaylandCore:
         self._msg_id = ""
         self._window = True
         self._service_faults: list[str] = []
+        self._exhausted = False
         """What each later request fails with, in order; the last one for good."""
         self._journal_faults: list[str] = []
         """What each later message fails with, in order; the last one for good."""
@@ -180,6 +181,9 @@ class WaylandCore:
             self._error(self._journal_faults[0])
             self._journal_faults = self._journal_faults[1:] or self._journal_faults
             return self._end_early("error")
+        if self._exhausted:
+            self._exceed("budget_extension_required")
+            return self._end_early("length")
         if self._memory.state["interrupted"]:
             self._error(_INTERRUPTED)
             if self._late:
@@ -194,7 +198,11 @@ class WaylandCore:
             self._late = stopped.args[0] if stopped.args else {}
             return self._end_early("stop")
         self._memory.save(interrupted=False)
-        return self._end() if ends_well else self._end_early("error")
+        return self._end() if ends_well else self._end_early("length" if self._exhausted else "error")
+
+    def _exceed(self, reason: str) -> None:
+        emit(type="budget_exceeded", reason=reason, observed="1024000 output tokens", limit="1000000 output tokens")
+        self._error("Provider call not started: budget cap 'per_session_output_tokens' would be exceeded")
 
     def _end_early(self, finish_reason: str) -> None:
         usage = {"input_tokens": 0, "output_tokens": 0}
@@ -240,6 +248,15 @@ class WaylandCore:
         if word != "fail":
             emit(type="provider_attempt")
             return False
+        if rest == "529":
+            emit(type="provider_attempt", failure="http_529")
+            emit(type="provider_failure", failure="http_529")
+            emit(type="provider_retry", failure="http_529")
+            info(_OUTAGE, self._msg_id)
+            self._exhausted = True
+            self._exceed("per_session_output_tokens")
+            self._text("[stopped early]")
+            return True
         if rest in ("401", "429"):
             emit(type="provider_attempt", failure=f"http_{rest}")
             emit(type="provider_failure", failure=f"http_{rest}")

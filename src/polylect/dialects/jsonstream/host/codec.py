@@ -92,7 +92,9 @@ class HostSide(HostCodec):
         self._confirmations: list[_Confirmation] = []
         """Of commands that a `pong` confirms, in order."""
         self._status = ""
-        """With what HTTP status the model's service last failed in this turn, if the engine says so."""
+        """With what HTTP status the model's service last failed since it answered, if the engine says so."""
+        self._outage = False
+        """Whether the engine gives the turn up because of that, which it reports as a budget that is used up."""
 
     def memory(self, *, new_session: bool) -> dict[str, Any]:
         used, cost = (Usage(), 0.0) if new_session else (self._reader.used_before, self._reader.cost)
@@ -207,9 +209,13 @@ class HostSide(HostCodec):
                     yield from self._release(self._queue.ready())  # a tape may begin after `ready`
                 case e.TurnEnded(failure=Failure("session_interrupted")) if self._completer.idle:
                     self.successor = "new"  # and there the prompt is sent again: it never began here
-                case e.TurnEnded(failure=failure):
-                    lost_key = failure and self._reader.quirks.drops_its_key and self._lost_key(failure)
-                    yield replace(event, failure=lost_key) if lost_key else event
+                case e.ToolCalled():
+                    self._status = ""  # the model has answered
+                    yield event
+                case e.BudgetExceeded() if self._status and self._reader.quirks.counts_failed_requests:
+                    self._outage = True
+                case e.TurnEnded():
+                    yield self._explained(event)
                     self._steers.discard(event.turn)
                     yield from self._release(self._queue.ended(event.turn))
                     yield from self._settle_if_idle()
@@ -218,6 +224,15 @@ class HostSide(HostCodec):
                     yield from self._settle_if_idle()
                 case _:
                     yield event
+
+    def _explained(self, ended: e.TurnEnded) -> e.TurnEnded:
+        """The end of a turn, with what the engine does not report of its failure."""
+        if self._outage:
+            self._outage, self.successor = False, "new"
+            failure = provider_failure(f"HTTP {self._status} of the model's service, until the engine gave up")
+            return replace(ended, reason="error", failure=failure)
+        lost_key = ended.failure and self._reader.quirks.drops_its_key and self._lost_key(ended.failure)
+        return replace(ended, failure=lost_key) if lost_key else ended
 
     def _lost_key(self, failure: Failure) -> Failure | None:
         """If the engine has dropped its key: why. It does so when the key is refused, and when its limit is reached; in

@@ -25,6 +25,8 @@ class Quirks(Struct, frozen=True):
         confirms_by_pong: It handles commands in order and answers `ping`, so a `pong` means that what was sent before
             the `ping` is done, or was refused by an `info`.
         drops_its_key: After its key was refused, or reached its limit, it asks no model any more.
+        counts_failed_requests: Requests that fail use up its budget of tokens, and then it refuses every message of the
+            session.
         sets_image_input: `set_config` has the field `image_input`.
     """
 
@@ -38,6 +40,7 @@ class Quirks(Struct, frozen=True):
     empty_is_failed: bool = False
     confirms_by_pong: bool = False
     drops_its_key: bool = False
+    counts_failed_requests: bool = False
     sets_image_input: bool = False
 
 
@@ -68,5 +71,6 @@ def quirks_of(ready: dict[str, Any], version: str) -> Quirks:
             loses_context=True,
             confirms_by_pong=True,
             drops_its_key=True,
+            counts_failed_requests=True,
         )
     return Quirks("0.2.0" if "force" in modes else version)
