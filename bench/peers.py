@@ -62,6 +62,7 @@ PINS = {
     "opencode": Pin("npm", "opencode-ai", "1.18.33"),
     "qwen": Pin("npm", "@qwen-code/qwen-code", "0.24.4", _NODE),
     "kimi-code": Pin("npm", "@moonshot-ai/kimi-code", "2.1.0", _NODE),
+    "copilot": Pin("npm", "@github/copilot", "1.0.102"),
     "goose": Pin("npm", "@aaif/goose-binary-linux-x64", "1.52.0"),
     "mcp sdk": Pin("npm", "@modelcontextprotocol/sdk", "1.32.2"),
     "mcp filesystem": Pin("npm", "@modelcontextprotocol/server-filesystem", "2026.8.31"),

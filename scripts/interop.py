@@ -16,7 +16,7 @@ ALL_EXAMPLES = ("--hypothesis-profile", "full")
 PINNED_BY = "interop-constraints-"
 FROM_NPM = (
     *("omp 13", "omp 18", "omp 18.3", "pi", "pi 0.87", "pi 1.5", "typescript"),
-    *("acp sdk", "acpx", "claude-acp", "codex-acp", "gemini", "goose", "kimi-code", "opencode", "qwen"),
+    *("acp sdk", "acpx", "claude-acp", "codex-acp", "copilot", "gemini", "goose", "kimi-code", "opencode", "qwen"),
     *("mcp sdk", "mcp filesystem", "mcp conformance"),
 )
 

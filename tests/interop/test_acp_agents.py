@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from bench.peers import installed
 
 from engine_process import Place, Sleepers
 from grammar_check import Grammar
@@ -217,3 +218,16 @@ def test_a_session_is_gone_on_with(heard: Heard) -> None:
 
 def test_no_process_is_left(heard: Heard) -> None:
     assert heard.seen["processes"] == []
+
+
+def test_copilot_says_what_to_run_before_it_can_be_used(tmp_path: Path) -> None:
+    """Without a login there is no session, so that this is all that can be tried."""
+    program = installed("copilot") / "node_modules" / "@github" / "copilot-linux-x64"
+    env = {"PATH": str(program), "HOME": str(tmp_path)}
+
+    async def start() -> None:
+        async with host.connect("copilot", cwd=tmp_path, env=env, ready_within=PATIENCE):
+            raise AssertionError
+
+    with pytest.raises(host.NotConfigured, match=r"Log in with Copilot CLI \(run .*copilot login in a terminal\)"):
+        asyncio.run(start())

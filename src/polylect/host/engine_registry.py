@@ -435,7 +435,7 @@ ENGINES: dict[str, EngineSpec] = {
             session_ids="own",
             places=("~/.npm-global/bin", "~/.local/bin", "/usr/local/bin"),
             install="npm install -g @github/copilot",
-            known=_acp_agent("load", folders=False),
+            known=_acp_agent("load", "list", "close", folders=False),
         ),
     )
 }
