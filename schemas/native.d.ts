@@ -469,6 +469,8 @@ export interface Ask extends EventFields {
   default?: string;
   /** Milliseconds until it is closed by itself; 0 for never. */
   timeout_ms?: number;
+  /** The text that the call replaces in a file, for hosts that show it; null where that is not known. */
+  before?: string | null;
 }
 
 /** One choice of a question. */
@@ -494,12 +496,13 @@ export interface AskClosed extends EventFields {
   reason?: string;
 }
 
-/** The `call` of the tool `name` begins to run, in the process `pid`, if that is known. */
+/** The `call` of the tool `name` begins to run, in the process `pid`, if that is known; `before` as in `Ask`. */
 export interface ToolStarted extends EventFields {
   type: "tool_started";
   call: string;
   name: string;
   pid?: number;
+  before?: string | null;
 }
 
 /** The running `call` printed `text`; with `replace`, in the place of all its output before. */

@@ -21,6 +21,8 @@ class Client:
         self.version = version
         self.seen: list[Object] = []
         self.choose: Callable[[Object], Object | None] = allow
+        self.serve: Callable[[str, Object], Object] | None = None
+        """Answers what is asked of an MCP server inside of the client, by method and params."""
         self._sent: dict[object, str] = {}
         self._answers: dict[object, Object] = {}
 
@@ -40,6 +42,10 @@ class Client:
         if message.get("method") == "session/request_permission":
             if (outcome := self.choose(message["params"])) is not None:
                 self.agent.send({"jsonrpc": "2.0", "id": message["id"], "result": {"outcome": outcome}})
+        elif message.get("method") == "mcp/message" and self.serve:
+            inner = message["params"]
+            outcome = self.serve(inner["method"], inner.get("params") or {})
+            self.agent.send({"jsonrpc": "2.0", "id": message["id"], "result": outcome})
         elif "method" not in message:
             self._answers[message["id"]] = message
         return message

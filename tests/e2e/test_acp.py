@@ -11,7 +11,7 @@ from itertools import product
 
 import pytest
 
-from e2e.acp_client import Client, allow
+from e2e.acp_client import Client, Object, allow
 from engine_process import Engine, Place, Sleepers
 
 WRITES = """
@@ -175,6 +175,74 @@ def test_a_system_prompt_of_the_client_is_told_to_the_model(place: Place, start:
     client.prompt(4, session)
     client.answer(4)
     assert client.text(session) == "Arr."
+
+
+def test_a_server_inside_the_client_is_asked_over_the_connection(place: Place, start: Start) -> None:
+    script = """
+    [[reply]]
+    when.prompt = "bad"
+    when.step = 1
+    say = [{ call = "mcp__ed__greet", id = "c2", args = { name = "nobody" } }]
+    [[reply]]
+    when.step = 1
+    say = [{ call = "mcp__ed__greet", id = "c1", args = { name = "you" } }]
+    [[reply]]
+    text = "[{outcome}: {result}]"
+    """
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+    asked: list[str] = []
+
+    def serve(method: str, params: Object) -> Object:
+        asked.append(method)
+        match method:
+            case "initialize":
+                info = {"name": "ed", "version": "1"}
+                version = params["protocolVersion"]
+                return {"result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}}
+            case "tools/list":
+                return {"result": {"tools": [{"name": "greet", "inputSchema": schema}]}}
+            case "tools/call" if params["arguments"]["name"] == "you":
+                return {"result": {"content": [{"type": "text", "text": "Hello, you."}]}}
+        return {"error": {"code": -32602, "message": "Nobody is here"}}
+
+    client = start(script, "--approval-mode", "force")
+    client.serve = serve
+    assert client.initialize()["agentCapabilities"]["mcpCapabilities"]["acp"] is True
+    server = {"type": "acp", "name": "ed", "serverId": "srv-1"}
+    where = {"cwd": str(place.workspace)}
+    session = client.call(1, "session/new", **where, mcpServers=[server])["result"]["sessionId"]
+    client.prompt(2, session)
+    client.answer(2)
+    client.prompt(3, session, "bad")
+    client.answer(3)
+    assert client.text(session) == "[ok: Hello, you.][error: MCP server ed: Nobody is here]"
+    assert asked == ["initialize", "tools/list", "tools/call", "tools/call"]
+    ids = [one["params"]["serverId"] for one in client.seen if one.get("method") == "mcp/message"]
+    assert ids == ["srv-1"] * 4
+    bad = {"type": "acp", "name": "ed"}
+    assert client.call(4, "session/new", **where, mcpServers=[bad])["error"]["code"] == -32602
+
+
+@pytest.mark.parametrize("mode", ["default", "auto_edit"])
+def test_a_file_that_is_replaced_is_shown_with_what_was_in_it(place: Place, start: Start, mode: str) -> None:
+    """Requirement 31, in the question and in the call itself."""
+    client = start(WRITES, "--approval-mode", mode)
+    client.initialize()
+    for old in (None, "what was there"):
+        path = place.workspace / "hello.txt"
+        path.unlink(missing_ok=True)
+        if old:
+            path.write_text(old)
+        del client.seen[:]
+        session = client.open(place.workspace, f"n{old}")
+        client.prompt(f"p{old}", session)
+        client.answer(f"p{old}")
+        messages = [one["params"] for one in client.seen if "params" in one]
+        asked = [one["toolCall"]["content"] for one in messages if "toolCall" in one]
+        started = [one["update"] for one in messages if one.get("update", {}).get("status") == "in_progress"]
+        diff = {"type": "diff", "path": str(path), "newText": "hello", **({"oldText": old} if old else {})}
+        assert asked == ([[diff]] if mode == "default" else [])
+        assert [one.get("content") for one in started] == [[diff] if old else None]
 
 
 def test_a_session_without_a_prompt_is_not_kept_and_that_is_said(place: Place, start: Start) -> None:

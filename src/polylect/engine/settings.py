@@ -25,6 +25,8 @@ class Settings(Struct, frozen=True):
     mode: Mode = "default"
     keep_mode: bool = False
     """Whether a session that is gone on with has the mode that it had, but for `force`; clients of ACP expect that."""
+    show_replaced: bool = False
+    """Whether the host is told what is in a file that Write is about to replace, as clients of ACP show it."""
     thinking: int = 0
     effort: str = ""
     image_input: Literal["supported", "unsupported", "unknown"] = "unknown"

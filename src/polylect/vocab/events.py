@@ -234,6 +234,7 @@ class Ask(Event, frozen=True, tag="ask"):
         multiple: Whether several can be chosen.
         default: The answer that is proposed.
         timeout_ms: Milliseconds until it is closed by itself; 0 for never.
+        before: The text that the call replaces in a file, for hosts that show it; None where that is not known.
     """
 
     ask: str
@@ -248,6 +249,7 @@ class Ask(Event, frozen=True, tag="ask"):
     multiple: bool = False
     default: str = ""
     timeout_ms: int = 0
+    before: str | None = None
 
 
 class AskClosed(Event, frozen=True, tag="ask_closed"):
@@ -262,11 +264,12 @@ class AskClosed(Event, frozen=True, tag="ask_closed"):
 
 
 class ToolStarted(Event, frozen=True, tag="tool_started"):
-    """The `call` of the tool `name` begins to run, in the process `pid`, if that is known."""
+    """The `call` of the tool `name` begins to run, in the process `pid`, if that is known; `before` as in `Ask`."""
 
     call: str
     name: str
     pid: int = 0
+    before: str | None = None
 
 
 class ToolOutput(Event, frozen=True, tag="tool_output"):

@@ -258,7 +258,7 @@ def _options(start: "Start", opening: OpenSession) -> dict[str, object]:
     workspace = str(start.values.get("workspace") or "")
     options["workspace"] = opening.cwd or workspace
     if (wire := dialect_start(start.values)) and not wire.FIRST_SESSION:
-        options["keep_mode"] = True
+        options["keep_mode"] = options["show_replaced"] = True
     if opening.cwd and opening.cwd != workspace:
         options.pop("trust_workspace", None)
         options.pop("folders", None)

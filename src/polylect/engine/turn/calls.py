@@ -20,7 +20,7 @@ from msgspec.structs import force_setattr, replace
 from polylect.apis import arguments
 from polylect.apis.faults import too_many_calls
 from polylect.engine.agent import Agent
-from polylect.engine.client_files import client_files
+from polylect.engine.client_files import CheckpointFiles, client_files
 from polylect.engine.client_terminals import client_terminals
 from polylect.engine.context.output_cleanup import clean_output
 from polylect.engine.turn.budget import Meter
@@ -42,6 +42,8 @@ STOPPED = "Stopped"
 SKIPPED = "A message from the user came first"
 MOST_OUTPUT = 200_000
 """Characters of a result that the model is shown."""
+_MOST_REPLACED = 256 * 1024
+"""Bytes of a file whose old content is shown when it is replaced."""
 MOST_CALLS = 128
 """Calls of one reply that are run."""
 UNUSABLE = (
@@ -349,6 +351,7 @@ class Calls:
             title=self._title(tool, proposed),
             reason=why,
             timeout_ms=int(self._ask_timeout * 1000),
+            before=await self._text_before(tool, proposed),
         )
         if self.early_answer and self.early_answer.answers(ask):
             answer = self.early_answer.answer
@@ -357,6 +360,16 @@ class Calls:
         if answer.always is not None and answer.always.effect == answer.verdict:
             agent.rules.add(_in_full(answer.always, tool))
         return answer
+
+    async def _text_before(self, tool: Tool, proposed: ProposedCall) -> str | None:
+        """What is in the file that Write is about to replace; None if nobody wants to know, or it is no short text."""
+        apart = proposed.outside or proposed.hidden or not proposed.touched
+        if tool.name != "Write" or apart or not self._agent.settings.show_replaced:
+            return None
+        with suppress(ToolError, OSError, UnicodeDecodeError):
+            state = await CheckpointFiles(self._agent).file_state(proposed.touched[0])
+            return state.data.decode() if state and len(state.data) <= _MOST_REPLACED else None
+        return None
 
     def _title(self, tool: Tool, proposed: ProposedCall) -> str:
         """What a person is asked. Some wires have no reason beside it, so it names what a link leads to."""
@@ -385,8 +398,9 @@ class Calls:
         """Run the tool. It uses the paths that were judged; they are not resolved again."""
         roots = [*self._agent.roots(tool.category), *proposed.outside, *proposed.hidden]
         args, context = copy.deepcopy(call.args), Context(self._agent, self, call.call, roots, proposed.touched)
+        before = await self._text_before(tool, proposed)
         self._running[call.call] = call.name
-        self._emit(e.ToolStarted(call.call, call.name))
+        self._emit(e.ToolStarted(call.call, call.name, before=before))
         if tool.category == "exec" and (notice := self._agent.take_command_notice()):
             self._emit(e.Notice(notice))
         began = asyncio.get_running_loop().time()

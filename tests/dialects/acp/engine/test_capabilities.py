@@ -173,6 +173,56 @@ def test_a_terminal_that_comes_too_late_is_released(end: str) -> None:
     assert agent.read() == []
 
 
+# MCP servers inside of the client.
+
+
+def with_server() -> tuple[Agent, dict[str, Any]]:
+    agent = Agent(unstable=True)
+    agent.initialize()
+    session = agent.open(params={"mcpServers": [{"type": "acp", "name": "ed", "serverId": "srv"}]})
+    agent.read()
+    return agent, {"session": session}
+
+
+def test_a_request_to_a_server_inside_the_client_has_its_answer_inside() -> None:
+    agent, where = with_server()
+    message = {"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": {"cursor": "x"}}
+    agent.send(e.HostCall("h1", "mcp_message", {"server_name": "ed", "message": message}, **where))
+    [request] = agent.read()
+    assert (request["method"], request["params"]) == (
+        "mcp/message",
+        {"serverId": "srv", "requestId": "7", "method": "tools/list", "params": {"cursor": "x"}},
+    )
+    answer = {"jsonrpc": "2.0", "id": 7, "result": {"tools": []}}
+    assert agent.answer(0, {"result": {"tools": []}}) == [c.HostReply("h1", {"mcp_response": answer}, **where)]
+
+
+def test_a_server_that_the_client_does_not_have_and_one_that_fails() -> None:
+    agent, where = with_server()
+    message = {"jsonrpc": "2.0", "id": 7, "method": "ping"}
+    unknown = agent.send(e.HostCall("h1", "mcp_message", {"server_name": "x", "message": message}, **where))
+    assert unknown == [c.HostReply("h1", error="the client has no MCP server 'x'", **where)]
+    agent.send(e.HostCall("h2", "mcp_message", {"server_name": "ed", "message": message}, **where))
+    [failed] = agent.line({"jsonrpc": "2.0", "id": 0, "error": {"code": -32603, "message": "gone"}})
+    assert failed == c.HostReply("h2", error="gone", **where)
+
+
+def test_notifications_of_such_a_server_reach_the_engine_and_none_reaches_the_server() -> None:
+    agent, where = with_server()
+    changed = {"method": "notifications/tools/list_changed"}
+    said = agent.notify("mcp/message", {"serverId": "srv", "requestId": "1", **changed})
+    message = {"jsonrpc": "2.0", **changed}
+    assert said == [c.HostSays("mcp_message", {"server_name": "ed", "message": message}, **where)]
+    assert agent.notify("mcp/message", {"serverId": "other", "requestId": "1", **changed}) == []
+    assert agent.notify("mcp/message", {"serverId": "srv"}) == []
+    initialized = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    agent.send(e.HostCall("h1", "mcp_message", {"server_name": "ed", "message": initialized}, **where))
+    request = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {}}
+    agent.send(e.HostCall("h2", "mcp_message", {"server_name": "ed", "message": request}, **where))
+    agent.send(e.HostCallEnded("h2", **where))
+    assert [message["method"] for message in agent.read()] == ["mcp/message", "$/cancel_request"]
+
+
 # Notices and compactions.
 
 

@@ -145,7 +145,7 @@ def test_what_is_offered() -> None:
         "agentCapabilities": {
             "loadSession": True,
             "promptCapabilities": {"image": True, "embeddedContext": True},
-            "mcpCapabilities": {"http": True, "sse": True},
+            "mcpCapabilities": {"http": True, "sse": True, "acp": True},
             "sessionCapabilities": {
                 "list": {},
                 "resume": {},

@@ -136,12 +136,13 @@ class SessionWriter:
     def tool_called(self, event: e.ToolCalled, agent: dict[str, Any] | None = None) -> None:
         terminal = self._connection.client.output and tool_calls.kind(event.name, event.category) == "execute"
         update = tool_calls.called(event, self.cwd, agent, terminal=terminal)
-        self.calls[event.call] = OpenCall(event.call, terminal=terminal, shows_diff=bool(update.content))
+        self.calls[event.call] = OpenCall(event.call, terminal=terminal, content=update.content)
         self.update(update)
 
     def tool_started(self, event: e.ToolStarted) -> None:
         if call := self.calls.get(event.call):
-            self.update(updates.ToolCallChanged(tool_call_id=call.id, status="in_progress"))
+            content = call.replacing(event.before)
+            self.update(updates.ToolCallChanged(tool_call_id=call.id, status="in_progress", content=content))
 
     def tool_output(self, event: e.ToolOutput) -> None:
         call, now = self.calls.get(event.call), self._connection.env.now()
@@ -244,7 +245,7 @@ class SessionWriter:
         elif self.turn:  # clients have no place for calls outside a turn
             id = self._compaction
             self.update(updates.ToolCalled(tool_call_id=id, title=COMPACTION, kind="think", status="in_progress"))
-            self.calls[id] = OpenCall(id, terminal=False, shows_diff=False)
+            self.calls[id] = OpenCall(id)
 
     def compaction_ended(self, event: e.CompactionEnded) -> None:
         id, self._compaction = self._compaction or self._connection.env.new_id(), ""

@@ -1,14 +1,15 @@
-"""Work that the engine leaves to the client: its files and its terminals.
+"""Work that the engine leaves to the client: its files, its terminals and MCP servers inside of it.
 
     HostCall("read_text_file", {"path", "line", "limit"})  ->  fs/read_text_file  ->  HostReply({"content"})
     HostCall("create_terminal", {"command", ...})          ->  terminal/create    ->  HostReply({"terminal"})
+    HostCall("mcp_message", {"server_name", "message"})    ->  mcp/message        ->  HostReply({"mcp_response"})
 
 A terminal that is created for a call (`call`, its id) is shown in the place of that call's output. Nothing is asked of
 a client that has not offered it. A call that the engine no longer waits for is withdrawn; what the client says to it
 later is ignored, but for a terminal that it has created: that is released. The codec is the caller.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -17,9 +18,9 @@ from polylect.dialects.acp.engine.client import Client
 from polylect.dialects.acp.engine.connection import Connection
 from polylect.dialects.acp.engine.encode import SessionWriter
 from polylect.dialects.acp.frames import agent
-from polylect.dialects.acp.frames.client import NameValue
+from polylect.dialects.acp.frames.client import McpServer, NameValue
 from polylect.dialects.acp.versions import NOT_FOUND
-from polylect.vocab.commands import Command, HostReply
+from polylect.vocab.commands import Command, HostReply, HostSays
 from polylect.vocab.events import HostCall
 from polylect.wire.jsonrpc import Response
 
@@ -33,9 +34,23 @@ class HostCalls:
         self._connection = connection
         self._open: dict[tuple[str, str], tuple[int, str, bool]] = {}
         """By session and call: the id of our request, the turn, and whether it creates a terminal."""
+        self._servers: dict[tuple[str, str], str] = {}
+        """MCP servers inside of the client: the id of each on the wire, by session and name."""
+
+    def add_servers(self, session: str, servers: Iterable[McpServer]) -> None:
+        """The client brings these MCP servers for a session."""
+        for server in servers:
+            if server.type == "acp" and isinstance(server.server_id, str):
+                self._servers[session, server.name] = server.server_id
+
+    def drop_servers(self, session: str) -> None:
+        for key in [key for key in self._servers if key[0] == session]:
+            del self._servers[key]
 
     def call(self, event: HostCall, session: str, writer: SessionWriter) -> list[Command]:
         """Ask the client. `session` is the one that the reply is for, `writer` that of the agent that asks."""
+        if event.method == "mcp_message":
+            return self._call_server(event, session)
         method = _METHODS.get(event.method)
         if method is None or not method.offered(self._connection.client):
             why = f"the client does not offer {event.method}"
@@ -57,6 +72,46 @@ class HostCalls:
         id = self._connection.request(method.name, params, answered)
         self._open[session, event.call] = id, event.turn, creates
         return []
+
+    def _call_server(self, event: HostCall, session: str) -> list[Command]:
+        """Send a request to an MCP server inside of the client. Its answer is inside of that of the client.
+
+        The wire has no form for notifications to a server, so these are dropped: a request that is cancelled is
+        withdrawn by `$/cancel_request`.
+        """
+        name, message = str(event.params.get("server_name", "")), event.params.get("message") or {}
+        server = self._servers.get((session, name))
+        if server is None:
+            return [HostReply(event.call, error=f"the client has no MCP server {name!r}", session=session)]
+        id, method = message.get("id"), message.get("method")
+        if id is None or not isinstance(method, str):
+            return [HostReply(event.call, {"mcp_response": {}}, session=session)]
+
+        def answered(response: Response) -> list[Command]:
+            self._open.pop((session, event.call), None)
+            if response.error:
+                return [HostReply(event.call, error=response.error.message or "the client failed", session=session)]
+            outcome = response.result if isinstance(response.result, dict) else {}
+            kind = "result" if "result" in outcome else "error"
+            answer = {"jsonrpc": "2.0", "id": id, kind: outcome.get(kind)}
+            return [HostReply(event.call, {"mcp_response": answer}, session=session)]
+
+        params = agent.McpMessage(server_id=server, request_id=str(id), method=method, params=message.get("params"))
+        request = self._connection.request("mcp/message", params, answered)
+        self._open[session, event.call] = request, event.turn, False
+        return []
+
+    def server_message(self, fields: Object) -> list[Command]:
+        """A notification of an MCP server inside of the client. One that is not understood is ignored."""
+        method, params = fields.get("method"), fields.get("params")
+        if not isinstance(method, str):
+            return []
+        message = {"jsonrpc": "2.0", "method": method, **({"params": params} if isinstance(params, dict) else {})}
+        named = [key for key, id in self._servers.items() if id == fields.get("serverId")]
+        return [
+            HostSays("mcp_message", {"server_name": name, "message": message}, session=session)
+            for session, name in named
+        ]
 
     def close(self, session: str, call: str) -> None:
         """The engine no longer waits for the call."""

@@ -91,9 +91,13 @@ def read_server(server: McpServer) -> Server:
         case type if type is UNSET and server.command is not UNSET and UNSET not in (server.args, server.env):
             args = tuple(server.args) if isinstance(server.args, list) else ()
             return Server(server.name, "stdio", server.command, args, dict(pairs))
+        case "acp" if server.server_id is not UNSET:
+            return Server(server.name, "host")
+        case "acp":
+            raise Refusal(INVALID_PARAMS, f"The MCP server {server.name[:80]!r} needs serverId")
         case "http" | "sse":
             raise Refusal(INVALID_PARAMS, f"The MCP server {server.name[:80]!r} needs url and headers")
         case type if type is UNSET:
             raise Refusal(INVALID_PARAMS, f"The MCP server {server.name[:80]!r} needs command, args and env")
         case type:
-            raise Refusal(INVALID_PARAMS, f"MCP servers of type {type!r} are not offered: send stdio, http or sse")
+            raise Refusal(INVALID_PARAMS, f"MCP servers of type {type!r} are not offered: send stdio, http, sse or acp")

@@ -122,6 +122,8 @@ class Requests:
                 return self._cancel(id, read_own(fields.get("_meta")).get("queued"))
             case "$/cancel_request" if isinstance(id := fields.get("requestId"), int | str):
                 return self._connection.cancel_request(id)
+            case "mcp/message":
+                return self._host_calls.server_message(fields)
         return []
 
     # The connection.
@@ -140,7 +142,7 @@ class Requests:
         capabilities = shapes.AgentCapabilities(
             load_session=True,
             prompt_capabilities=shapes.PromptCapabilities(image=True, embedded_context=True),
-            mcp_capabilities=shapes.McpCapabilities(http=True, sse=True),
+            mcp_capabilities=shapes.McpCapabilities(http=True, sse=True, acp=True),
             session_capabilities=shapes.SessionCapabilities(
                 list=shapes.Empty(),
                 resume=shapes.Empty(),
@@ -242,6 +244,7 @@ class Requests:
                 raise Refusal(INVALID_REQUEST, f"The session {id[:80]!r} is being opened")
             return self._ask_state(_Opening(request, known, how, id))
         servers = tuple(map(read_server, params.mcp_servers or ()))
+        self._host_calls.add_servers(id, params.mcp_servers or ())
         target = "" if how == "new" else params.session_id
         self.sessions[id] = session = self._make_session(self._connection, id, params.cwd)
         opening = _Opening(request, session, how, target)
@@ -400,6 +403,7 @@ class Requests:
     def _forget(self, session: Session) -> None:
         self._asks.close_all(session.id)
         self._host_calls.close_all(session.id)
+        self._host_calls.drop_servers(session.id)
         session.end()
         if self.sessions.get(session.id) is session:
             del self.sessions[session.id]

@@ -10,10 +10,11 @@ Clients decide by the kind what they approve without a question, so nothing that
 """
 
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from polylect.dialects.acp.frames.content import (
     AnyContent,
@@ -70,12 +71,12 @@ class OpenCall:
         in_client: Whether it runs in a terminal of the client, which shows the output itself.
     """
 
-    def __init__(self, id: str, *, terminal: bool, shows_diff: bool) -> None:
+    def __init__(self, id: str, *, terminal: bool = False, content: Sequence[AnyContent] = ()) -> None:
         self.id = id
         self.terminal = terminal
         self.fed = False
         self.in_client = False
-        self._shows_diff = shows_diff
+        self._content = content
         self._output = ""
         self._sent_at: int | None = None
 
@@ -96,7 +97,7 @@ class OpenCall:
     def finished(self, event: e.ToolFinished) -> ToolCallChanged:
         """The last update. A diff or a terminal that is shown stays, unless the call has failed."""
         ok, metadata = event.outcome == "ok", event.metadata or {}
-        keeps = self.terminal or self.in_client or (self._shows_diff and ok)
+        keeps = self.terminal or self.in_client or (self._content and ok)
         raw: Any = {"output": event.output, **metadata} if keeps else metadata or UNSET
         words = "" if event.outcome in ("ok", "error") else event.outcome
         form = "" if event.form == "text" else event.form
@@ -108,6 +109,10 @@ class OpenCall:
             raw_output=raw,
             meta=(meta | _terminal_exit(event) if self.terminal else meta) or None,
         )
+
+    def replacing(self, before: str | None) -> list[AnyContent] | UnsetType:
+        """What the call shows, with the text that it replaces; unset if that is not known, so that nothing changes."""
+        return UNSET if before is None or not self._content else replacing(self._content, before)
 
     def abandoned(self) -> ToolCallChanged:
         """The last update of a call whose turn has ended without it."""
@@ -181,7 +186,7 @@ def asked(ask: e.Ask, cwd: str) -> CallUpdate:
         name=ask.name or UNSET,
         kind=kind(ask.name, ask.category),
         status="pending",
-        content=diffs(ask.name, ask.args, cwd) or UNSET,
+        content=replacing(diffs(ask.name, ask.args, cwd), ask.before) or UNSET,
         locations=locations(ask.args, cwd) or UNSET,
         raw_input=ask.args,
     )
@@ -230,6 +235,13 @@ def diffs(name: str, args: dict[str, Any], cwd: str) -> list[AnyContent]:
                 if isinstance(old, str) and isinstance(new, str)
             ]
     return []
+
+
+def replacing(content: Sequence[AnyContent], before: str | None) -> list[AnyContent]:
+    """The changes of a call that replaces a whole file, with what was in it."""
+    if before is None:
+        return list(content)
+    return [replace(item, old_text=before) if isinstance(item, DiffContent) else item for item in content]
 
 
 def shown(output: str, images: tuple[Image, ...] = ()) -> list[AnyContent]:

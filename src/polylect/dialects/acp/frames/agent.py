@@ -1,4 +1,4 @@
-"""What an agent asks of its client: permission, answers, files and terminals."""
+"""What an agent asks of its client: permission, answers, files, terminals and MCP servers inside of it."""
 
 from typing import Annotated, Any
 
@@ -106,6 +106,22 @@ class TerminalOutput(Shape, frozen=True, kw_only=True):
     exit_status: ExitStatus | None = None
 
 
+class McpMessage(Shape, frozen=True, kw_only=True):
+    """A request for an MCP server inside of the client. Not in the stable version."""
+
+    server_id: str
+    request_id: str
+    method: str
+    params: dict[str, Any] | None = None
+
+
+class McpAnswer(Shape, frozen=True, kw_only=True):
+    """What the server answers: a `result`, or an `error`."""
+
+    result: Any = UNSET
+    error: dict[str, Any] | UnsetType = UNSET
+
+
 REQUESTS: dict[str, tuple[type[Shape], type[Shape]]] = {
     "session/request_permission": (RequestPermission, PermissionAnswer),
     "elicitation/create": (CreateElicitation, ElicitationAnswer),
@@ -116,6 +132,7 @@ REQUESTS: dict[str, tuple[type[Shape], type[Shape]]] = {
     "terminal/wait_for_exit": (OneTerminal, ExitStatus),
     "terminal/kill": (OneTerminal, Empty),
     "terminal/release": (OneTerminal, Empty),
+    "mcp/message": (McpMessage, McpAnswer),
 }
 """The requests of an agent: their params and their results."""
 
