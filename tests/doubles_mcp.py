@@ -18,7 +18,7 @@ from polylect.mcp.servers import Servers
 from polylect.mcp.values import ServerSetup
 from polylect.tools.process.custody import Custody
 from polylect.vocab.commands import Answer
-from polylect.vocab.content import PlanItem, Server
+from polylect.vocab.content import Message, PlanItem, Server
 from polylect.vocab.events import Ask, Event, ServerChanged
 from polylect.vocab.ports import Processes, Tool, ToolReturn, Worker
 
@@ -52,6 +52,9 @@ class CallContext:
     async def ask(self, question: Ask) -> Answer:
         self.questions.append(question)
         return self._answers.pop(0)
+
+    async def ask_model(self, system: str, messages: Sequence[Message], max_tokens: int) -> Message:
+        raise AssertionError("the model was asked")
 
     def plan(self, items: Sequence[PlanItem]) -> None:
         raise AssertionError("a server has no plan to show")

@@ -384,6 +384,24 @@ class Asks(Works):
         return super().take(message)
 
 
+class Samples(Works):
+    """Asks the model: the arguments of a call are the parameters, and what comes back is the result of the call."""
+
+    def initialize(self, message: dict[str, Any]) -> Any:
+        self.offered = "sampling" in message["params"]["capabilities"]
+        return super().initialize(message)
+
+    def tools_call(self, message: dict[str, Any]) -> Any:
+        self.call = message["id"]
+        self.send({"id": "s1", "method": "sampling/createMessage", "params": message["params"]["arguments"]})
+
+    def take(self, message: dict[str, Any]) -> None:
+        if message.get("id") == "s1":
+            outcome = {"offered": self.offered, **(message.get("result") or message["error"])}
+            return self.send({"id": self.call, "result": self.text(json.dumps(outcome))})
+        return super().take(message)
+
+
 class AsksTooOften(Asks):
     """Asks ten things at once, and tells how it was answered."""
 

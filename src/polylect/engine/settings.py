@@ -99,6 +99,10 @@ class Settings(Struct, frozen=True):
     """Where logins at MCP servers are stored."""
     mcp_share_servers: bool = True
     """Whether sessions of one program share MCP servers, where it can have several; see `mcp/shared_servers.py`."""
+    mcp_sampling: Literal["off", "ask", "allow"] = "off"
+    """Whether MCP servers may ask the model: never, if the person agrees, or always; see `mcp/sampling.py`."""
+    mcp_sampling_max_tokens: int = 100_000
+    """Tokens, in and out, that one MCP server may use for that."""
     mcp_call_timeout: float = 120.0
     """How long a tool of an MCP server may take."""
     stream_timeout: float = 300.0

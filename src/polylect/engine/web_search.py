@@ -7,11 +7,12 @@ reply without results of a search is an error.
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 
 from polylect.engine.agent import Agent
+from polylect.engine.side_request import charge_reply
 from polylect.vocab.content import Message, Text
-from polylect.vocab.errors import ProviderError, SessionError, ToolError
+from polylect.vocab.errors import ProviderError, ToolError
 from polylect.vocab.ports import ModelRequest, ReplyBegun, ReplyDone, TextChunk, WebDomains, WebResults
 from polylect.wire.domains import in_domains
 
@@ -50,7 +51,7 @@ async def search_web(agent: Agent, query: str, allowed: Sequence[str], blocked: 
     except ProviderError as error:
         raise ToolError(f"The search failed: {error}") from None
     finally:
-        _charge(agent, reply.mark)
+        charge_reply(agent, reply.mark)
     return reply.report(allowed, blocked)
 
 
@@ -88,12 +89,3 @@ class _SearchReply:
         return "\n\n".join(
             filter(None, (text, "\n".join(("Sources:", *sources[:MOST_SOURCES])) if sources else "No page was found."))
         )
-
-
-def _charge(agent: Agent, mark: ReplyBegun | ReplyDone | None) -> None:
-    if mark is None:
-        return
-    reply = Message("assistant", (), usage=mark.usage, model=mark.model, provider=agent.provider.name)
-    with suppress(SessionError):  # a full disk is reported with the result of the call
-        agent.charge(reply, mark.request)
-        agent.session.add_messages("", reply, request=mark.request)

@@ -67,6 +67,7 @@ _NO_HANDSHAKE = (
 """With one of these errors to `initialize`, a server may know only the revision that has no handshake."""
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO, "warning": logging.WARNING}
 _UNQUOTED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~/")
+Sample = Callable[[frames.CreateMessageRequestParams], Awaitable[frames.CreateMessageResult]]
 _Progress = Callable[[frames.ProgressNotificationParams], None]
 
 
@@ -476,12 +477,14 @@ class _Responder:
         log: ServerLog,
         ask: Callable[[Ask], Awaitable[Answer]],
         on_change: Callable[[str], None],
+        sample: Sample | None,
     ) -> None:
         self.on_change = on_change
         self._server = server
         self._setup = setup
         self._log = log
         self._ask = ask
+        self._sample = sample
 
     @property
     def _roots(self) -> dict[str, Any] | None:
@@ -489,7 +492,9 @@ class _Responder:
         return None if self._server.extras.get("roots") is False else {}
 
     def capabilities(self) -> frames.ClientCapabilities:
-        return frames.ClientCapabilities(roots=self._roots, elicitation={"form": {}, "url": {}})
+        elicitation: dict[str, Any] = {"form": {}, "url": {}}
+        sampling: dict[str, Any] | None = {} if self._sample else None
+        return frames.ClientCapabilities(roots=self._roots, elicitation=elicitation, sampling=sampling)
 
     def notify(self, text: str) -> None:
         """Show a text to the host."""
@@ -501,7 +506,9 @@ class _Responder:
             case frames.ElicitRequestParams():
                 return await self._elicit(request.params)
             case frames.CreateMessageRequestParams():
-                raise RequestRefused(Error(jsonrpc.METHOD_NOT_FOUND, "Sampling is not offered"))
+                if self._sample is None:
+                    raise RequestRefused(Error(jsonrpc.METHOD_NOT_FOUND, "Sampling is not offered"))
+                return await self._sample(request.params)
             case _ if self._roots is None:
                 raise RequestRefused(Error(jsonrpc.METHOD_NOT_FOUND, "Roots are not offered"))
             case _:
@@ -537,12 +544,14 @@ async def connected(
     log: ServerLog,
     ask: Callable[[Ask], Awaitable[Answer]],
     on_change: Callable[[str], None],
+    sample: Sample | None = None,
 ) -> AsyncIterator[Connection]:
     """Connect, for as long as the block runs. Raises ServerFault.
 
-    `ask` puts a question to the person; `on_change` gets the name of a list ("tools" ...) that has changed.
+    `ask` puts a question to the person; `on_change` gets the name of a list ("tools" ...) that has changed; `sample`
+    asks the model and raises RequestRefused. Without it, sampling is not offered.
     """
-    responder = _Responder(server, setup, log, ask, on_change)
+    responder = _Responder(server, setup, log, ask, on_change, sample)
     info = frames.Implementation(name="polylect", version=__version__)
     transport = open_transport(server, setup, log)
     connection = Connection(transport, ClientCodec(info, responder.capabilities()), log, responder)

@@ -13,10 +13,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
-from polylect.mcp.connection import Connection, connected
+from polylect.mcp.connection import Connection, RequestRefused, connected
+from polylect.mcp.protocol.frames import CreateMessageRequestParams, CreateMessageResult
 from polylect.mcp.results import prompt_blocks, tool_return
+from polylect.mcp.sampling import DENIED, Sampler
 from polylect.mcp.server_log import ServerLog
 from polylect.mcp.tool import ListedTool
 from polylect.mcp.values import Condition, PromptCommand, Resource, ServerFault, ServerSetup, ServerStatus
@@ -25,7 +27,9 @@ from polylect.vocab.commands import Answer
 from polylect.vocab.content import Block, Server
 from polylect.vocab.events import Ask
 from polylect.vocab.ports import ToolContext, ToolReturn
+from polylect.wire.jsonrpc import Error
 
+T = TypeVar("T")
 RESTARTS = 1
 STEADY = 60.0
 """A server that was up for so many seconds may crash once more."""
@@ -63,6 +67,7 @@ class ServerSupervisor:
         self._setup = setup
         self._on_change = on_change
         self._log = ServerLog(server)
+        self._sampler = Sampler(server.name, setup.sampling, setup.sampling_max_tokens)
         self._version = self._revision = ""
         self._capabilities: tuple[str, ...] = ()
         self._connection: Connection | None = None
@@ -112,7 +117,10 @@ class ServerSupervisor:
         """Connect, then wait for the end of the connection. Returns why it ended."""
         try:
             async with asyncio.timeout(self._setup.connect_timeout) as deadline:
-                async with connected(self.server, self._setup, self._log, self._ask, self._refresh) as self._connection:
+                sample = self._sample if self._setup.sampling != "off" else None
+                async with connected(
+                    self.server, self._setup, self._log, self._ask, self._refresh, sample
+                ) as self._connection:
                     self.listed = await self._connection.tools()
                     deadline.reschedule(None)
                     await self._on_ready()
@@ -250,6 +258,21 @@ class ServerSupervisor:
         finally:
             self._questions -= 1
 
+    async def _sample(self, params: CreateMessageRequestParams) -> CreateMessageResult:
+        """Ask the model for the server, on behalf of the call that its request belongs to. Raises RequestRefused."""
+        call = _current_call.get() or await self._asking_call()
+        if call is None or self._questions >= MOST_QUESTIONS:
+            raise RequestRefused(Error(DENIED, "No call is active, or too many requests are"))
+        self._questions += 1
+        try:
+            time_left = self._setup.call_timeout
+            work = self._sampler.create_message(params, call.context, lambda question: call.ask(question, time_left))
+            return await call.wait_for(work, time_left)
+        except CallEnded:
+            raise RequestRefused(Error(DENIED, "The call has ended")) from None
+        finally:
+            self._questions -= 1
+
     async def _asking_call(self) -> "_ActiveCall | None":
         """The call that a question belongs to where the server does not say so: the latest.
 
@@ -276,6 +299,10 @@ class ServerSupervisor:
         return task
 
 
+class CallEnded(Exception):
+    """The call ended before what its server asked for was done."""
+
+
 class _ActiveCall:
     """A call that has not ended. Questions that the server asks during the call end with it."""
 
@@ -284,10 +311,10 @@ class _ActiveCall:
     ) -> None:
         self.session = session
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._context = context
+        self.context = context
         self._deadline = deadline
         self._active = active
-        self._questions_open: set[asyncio.Task[Answer]] = set()
+        self._questions_open: set[asyncio.Future[Any]] = set()
         self._over = False
 
     def __enter__(self) -> None:
@@ -303,15 +330,25 @@ class _ActiveCall:
             task.cancel()
 
     async def ask(self, question: Ask, time_left: float) -> Answer:
-        """Ask the host. The time limit of the call is suspended while a question is open."""
-        task = asyncio.ensure_future(self._context.ask(question))
+        """Ask the host. Where the call ends first, nobody has answered."""
+        try:
+            return await self.wait_for(self.context.ask(question), time_left)
+        except CallEnded:
+            return Answer(question.ask, "cancelled")
+
+    async def wait_for(self, work: Awaitable[T], time_left: float) -> T:
+        """Wait for something that the server asked for. The time limit of the call is suspended meanwhile.
+
+        Raises CallEnded if the call ends first.
+        """
+        task = asyncio.ensure_future(work)
         self._questions_open.add(task)
         self._deadline.reschedule(None)
         try:
             return await task
         except asyncio.CancelledError:
             if self._over:
-                return Answer(question.ask, "cancelled")
+                raise CallEnded from None
             raise
         finally:
             self._questions_open.discard(task)

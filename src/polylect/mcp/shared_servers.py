@@ -100,7 +100,8 @@ def _key(server: Server, setup: ServerSetup) -> bytes:
     """What has to be the same for sessions that share a server."""
     limits = (setup.connect_timeout, setup.call_timeout)
     path = entries_outside(setup.env.get("PATH", ""), setup.workspace)
-    facts = (server, {**setup.env, "PATH": path}, _folder(server, setup), limits, setup.token_store)
+    sampling = (setup.sampling, setup.sampling_max_tokens)
+    facts = (server, {**setup.env, "PATH": path}, _folder(server, setup), limits, setup.token_store, sampling)
     return msgspec.json.encode(facts, order="deterministic")
 
 

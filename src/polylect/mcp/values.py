@@ -42,6 +42,9 @@ class ServerSetup(Struct, frozen=True):
     """A server whose tools would make it more tokens than this is left to ToolSearch."""
     token_store: Literal["file", "keyring"] = "file"
     """Where logins at servers are stored, see `auth/token_store.py`."""
+    sampling: Literal["off", "ask", "allow"] = "off"
+    """Whether servers may ask the model, see `sampling.py`."""
+    sampling_max_tokens: int = 0
     trusted: bool = False
     """Whether servers may load code from the workspace, and so run in it; else they run in an empty folder."""
 

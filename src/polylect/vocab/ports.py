@@ -438,6 +438,13 @@ class ToolContext(Protocol):
         """
         ...
 
+    async def ask_model(self, system: str, messages: Sequence[Message], max_tokens: int) -> Message:
+        """Asks the model beside the conversation, and returns its reply. Raises ToolError.
+
+        `system`: the system prompt; `messages`: all that it is told; `max_tokens`: tokens that the reply may have.
+        """
+        ...
+
     def plan(self, items: Sequence[PlanItem]) -> None:
         """Shows a plan in the place of the one before. `items`: the entries."""
 

@@ -84,7 +84,7 @@ class Assembly:
         env = absolute_only(passed)
         roots = [os.path.realpath(path) for path in (settings.workspace, *settings.folders)]
         worker = WorkerPool(custody, self._sandbox, roots)
-        if start.values.get("mcp_servers"):
+        if start.values.get("mcp_servers") and not self._share_servers:
             custody.prepare()  # the guardian starts while the rest is put together
 
         self._extensions = _open_extensions(start, tools, custody, env, self._sandbox)

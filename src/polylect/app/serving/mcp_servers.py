@@ -58,6 +58,8 @@ def open_servers(
         host=to_host,
         search_above_tokens=search_budget(settings.mcp_search_above_tokens, window),
         token_store=settings.mcp_token_store,
+        sampling=settings.mcp_sampling,
+        sampling_max_tokens=settings.mcp_sampling_max_tokens,
         trusted=settings.trust_workspace,
     )
     shared = _shared(open_shared) if open_shared and settings.mcp_share_servers else None

@@ -50,6 +50,8 @@ _KEYS: Keys = {
     "mcp.search_above_tokens": ("mcp_search_above_tokens", int),
     "mcp.token_store": ("mcp_token_store", str),
     "mcp.share_servers": ("mcp_share_servers", bool),
+    "mcp.sampling": ("mcp_sampling", str),
+    "mcp.sampling_max_tokens": ("mcp_sampling_max_tokens", int),
     "approval_timeout": ("approval_timeout", (int, float)),
     "stream_timeout": ("stream_timeout", (int, float)),
     "provider_chain.enabled": ("chain_enabled", bool),

@@ -35,6 +35,7 @@ _CHOICES = {
     "output_cleanup": ("off", "safe", "full"),
     "steering_mode": ("one-at-a-time", "all"),
     "mcp_token_store": ("file", "keyring"),
+    "mcp_sampling": ("off", "ask", "allow"),
     "follow_up_mode": ("one-at-a-time", "all"),
     "interrupt_mode": ("immediate", "wait"),
     "cost_updates": ("turn", "step"),

@@ -32,7 +32,7 @@ from polylect.vocab import events as e
 from polylect.vocab import hook_format
 from polylect.vocab.argument_schema import schema_error
 from polylect.vocab.commands import Answer
-from polylect.vocab.content import UNPARSED, Outcome, PlanItem, Rule, ToolCall, ToolResult
+from polylect.vocab.content import UNPARSED, Message, Outcome, PlanItem, Rule, ToolCall, ToolResult
 from polylect.vocab.errors import ToolError
 from polylect.vocab.hooks import HookResult
 from polylect.vocab.ports import Processes, TextFiles, Tool, ToolReturn
@@ -513,6 +513,11 @@ class Context:
         from polylect.engine.web_search import search_web  # only for who searches
 
         return await search_web(self.agent, query, allowed, blocked)
+
+    async def ask_model(self, system: str, messages: Sequence[Message], max_tokens: int) -> Message:
+        from polylect.engine.side_request import ask_model  # only for who asks
+
+        return await ask_model(self.agent, system, messages, max_tokens)
 
     def plan(self, items: Sequence[PlanItem]) -> None:
         self._calls.plan(self.call, items)
