@@ -60,7 +60,7 @@ FACES: dict[str, tuple[tuple[str, ...], set[str], bytes, str]] = {
     ),
     "acp": (
         ("--acp",),
-        {f"polylect.dialects.{name}" for name in ("omp", "claude", "acp", "acp.start")},
+        {f"polylect.dialects.{name}" for name in ("omp", "claude", "acp", "acp.start", "acp.versions")},
         b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}\n',
         '"protocolVersion"',
     ),
