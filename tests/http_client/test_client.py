@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import socket
 import subprocess
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -242,6 +243,18 @@ def test_what_must_not_be_repeated_fails_if_an_idle_connection_ends_at_it() -> N
                 await c.request("POST", server.url, {}, b"{}", repeatable=False)
             assert caught.value.kind == "lost"
             assert len(server.requests) == 2
+
+    run(main)
+
+
+def test_a_silent_connection_is_probed() -> None:
+    async def main() -> None:
+        async with Loopback([[head(200), STALL]]) as server, client() as c:
+            answer = await c.request("GET", server.url, {})
+            raw = answer._connection.transport.get_extra_info("socket")
+            assert raw.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            assert raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
+            answer.close()
 
     run(main)
 

@@ -229,6 +229,11 @@ def test_secrets_are_sent_by_tls_only(tmp_path: Path, name: str) -> None:
         assert "not https" in fault(double, tmp_path)
 
 
+def test_what_a_server_publishes_is_bounded(tmp_path: Path) -> None:
+    with oauth_double(metadata={"service_documentation": "https://a.example/" + "x" * 20_000_000}) as double:
+        assert len(fault(double, tmp_path)) <= 500
+
+
 def test_a_server_without_a_login_says_so(tmp_path: Path) -> None:
     with oauth_double(valid={""}) as double:
         assert fault(double, tmp_path) == "far does not ask for a login"
@@ -346,6 +351,27 @@ def test_a_logout_forgets_and_revokes(tmp_path: Path) -> None:
         assert open_store(env).load(double.mcp) is None
         assert double.forms[-1] == {"token": stored.refresh_token, "client_id": stored.client_id}
         assert asyncio.run(logout(server, env, open_store(env))) is False
+
+
+def test_a_request_that_is_cancelled_does_not_lose_a_renewal(tmp_path: Path) -> None:
+    async def main(double: OAuthDouble) -> None:
+        server = Server("far", "http", url=double.mcp)
+        setup = ServerSetup(Custody(), {"HOME": str(tmp_path)}, str(tmp_path), lambda _: None)
+        client = Client(StreamableHttp(server, setup, ServerLog(server)))
+        await client.transport.start()
+        client.request(1, "tools/call")
+        while len(double.forms) < 2:  # noqa: ASYNC110  (the double is in another thread)
+            await asyncio.sleep(0.001)
+        client.transport.cancel(1)
+        client.request(2, "tools/call")
+        assert (await client.receive())["result"]["token"] in double.valid
+        await client.transport.close()
+
+    with oauth_double(expires_in=-1) as double:
+        log_in(double, tmp_path)
+        double.expires_in = 3600
+        asyncio.run(main(double))
+        assert [form["grant_type"] for form in double.forms] == ["authorization_code", "refresh_token"]
 
 
 # The store.

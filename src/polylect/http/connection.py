@@ -5,6 +5,7 @@ server does not fill the memory.
 """
 
 import asyncio
+import socket
 from typing import cast
 
 from polylect.http.errors import HttpError, HttpFault
@@ -12,6 +13,10 @@ from polylect.wire.http1 import Response
 
 _HIGH = 256 * 1024
 """So many bytes may wait for the consumer before the server is slowed down."""
+
+_PROBES = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
+"""Seconds of silence after which the system asks whether the server is still there, and so on: a stream of events may
+be silent for hours, and a network that is gone says nothing."""
 
 
 class Connection(asyncio.Protocol):
@@ -64,6 +69,11 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
+        raw = transport.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _PROBES.items():
+            if hasattr(socket, name):
+                raw.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
     def data_received(self, data: bytes) -> None:
         self.has_data = True

@@ -103,6 +103,8 @@ class AccessToken:
         The server may have accepted the old token for the last time, so the answer has to be stored.
         """
         self._renewal = asyncio.create_task(self._renew(before))
+        # Its exception is retrieved also if nobody waits any more, so that asyncio does not log it.
+        self._renewal.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._login = await asyncio.shield(self._renewal)
         return self._login
 
