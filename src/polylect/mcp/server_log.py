@@ -30,6 +30,7 @@ class ServerLog:
 
     def __init__(self, server: Server) -> None:
         self._name = server.name
+        self._output = "to stdout " if server.transport == "stdio" else ""
         self._secrets = sorted(_secrets((*server.env.items(), *server.headers.items())), key=len, reverse=True)
         self._secrets = sorted({*self._secrets, *_secrets_in(server.url)}, key=len, reverse=True)
         self._loop = asyncio.get_running_loop()
@@ -77,10 +78,10 @@ class ServerLog:
             self._log(logging.WARNING, "says too much; the rest is not shown for a while")
 
     def invalid_line(self, line: bytes, why: str) -> int:
-        """Note a line on standard output that is no message. Returns how many there were."""
+        """Note a line that is no message. Returns how many there were."""
         self._invalid_lines += 1
         self._invalid_sample = line[:100].decode(errors="replace")
-        self.log(logging.WARNING, f"wrote to stdout what is not MCP ({why}): {self._invalid_sample}")
+        self.log(logging.WARNING, f"wrote {self._output}what is not MCP ({why}): {self._invalid_sample}")
         return self._invalid_lines
 
     def unknown_answer(self, id: object) -> None:
@@ -102,7 +103,7 @@ class ServerLog:
         details = [
             self._http_status,
             f"it answered with an id that nobody used ({self._unknown_id})" if self._unknown_id else "",
-            f"it wrote {self._invalid_lines} lines to stdout that are not MCP, such as {self._invalid_sample!r}"
+            f"it wrote {self._invalid_lines} lines {self._output}that are not MCP, such as {self._invalid_sample!r}"
             if self._invalid_lines
             else "",
         ]
