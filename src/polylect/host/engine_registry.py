@@ -188,6 +188,34 @@ def _acp_agent(
     }
 
 
+_NPM_PLACES = ("~/.npm-global/bin", "~/.local/bin", "/usr/local/bin")
+_FULL_ACP: dict[str, Any] = {"steering": True, "folders": True, "compacts": True}
+
+
+def _acp_engine(
+    name: str,
+    package: str,
+    modes: Mapping[str, str],
+    *sessions: str,
+    steering: bool = False,
+    folders: bool = False,
+    compacts: bool = False,
+    **fields: Any,
+) -> EngineSpec:
+    """An agent of ACP that npm installs. `sessions` is what it can do with them; `fields` are those of the spec."""
+    known = _acp_agent(*sessions, steering=steering, folders=folders, modes=[*modes.values()], compacts=compacts)
+    return EngineSpec(
+        name=name,
+        dialect="acp",
+        over_wire=ACP_WISHES,
+        modes=modes,
+        session_ids="own",
+        install=f"npm install -g {package}",
+        known=known,
+        **{"program": name, "places": _NPM_PLACES, **fields},
+    )
+
+
 _CLAUDE_ACP_MODES = {mode: word for mode, word in CLAUDE_MODES.items() if mode != "dont_ask"}
 _CODEX_ACP_MODES = {"default": "read-only", "auto_edit": "agent", "force": "agent-full-access"}
 _GEMINI_MODES = {"default": "default", "auto_edit": "autoEdit", "force": "yolo", "plan": "plan"}
@@ -333,110 +361,43 @@ ENGINES: dict[str, EngineSpec] = {
             session_ids="hex",
             start_errors=_TEXTS,
         ),
-        EngineSpec(
-            name="claude-acp",
+        _acp_engine(
+            *("claude-acp", "@agentclientprotocol/claude-agent-acp", _CLAUDE_ACP_MODES, *_ALL_SESSIONS),
+            **_FULL_ACP,
             program="claude-agent-acp",
-            dialect="acp",
-            over_wire=ACP_WISHES,
-            modes=_CLAUDE_ACP_MODES,
-            session_ids="own",
             base_url="ANTHROPIC_BASE_URL",
             without=("CLAUDECODE",),
-            places=("~/.npm-global/bin", "~/.local/bin", "/usr/local/bin"),
-            install="npm install -g @agentclientprotocol/claude-agent-acp",
-            known=_acp_agent(*_ALL_SESSIONS, steering=True, modes=[*_CLAUDE_ACP_MODES.values()], compacts=True),
         ),
-        EngineSpec(
-            name="codex-acp",
-            program="codex-acp",
-            dialect="acp",
-            over_wire=ACP_WISHES,
-            modes=_CODEX_ACP_MODES,
-            session_ids="own",
-            places=("~/.npm-global/bin", "~/.local/bin", "/usr/local/bin"),
-            install="npm install -g @agentclientprotocol/codex-acp",
-            known=_acp_agent(*_ALL_SESSIONS, steering=True, modes=[*_CODEX_ACP_MODES.values()], compacts=True),
+        _acp_engine(
+            *("codex-acp", "@agentclientprotocol/codex-acp", _CODEX_ACP_MODES, *_ALL_SESSIONS),
+            **_FULL_ACP,
         ),
-        EngineSpec(
-            name="gemini",
-            program="gemini",
-            dialect="acp",
+        _acp_engine(
+            *("gemini", "@google/gemini-cli", _GEMINI_MODES, "load"),
             start=("--acp",),
-            over_wire=ACP_WISHES,
-            modes=_GEMINI_MODES,
-            session_ids="own",
             base_url="GOOGLE_GEMINI_BASE_URL",
             missing_as_empty=True,
             env={"GEMINI_CLI_NO_RELAUNCH": "true"},  # else it starts itself a second time
-            places=("~/.npm-global/bin", "~/.local/bin", "/usr/local/bin"),
-            install="npm install -g @google/gemini-cli",
-            known=_acp_agent("load", folders=False, modes=[*_GEMINI_MODES.values()]),
         ),
-        EngineSpec(
-            name="opencode",
-            program="opencode",
-            dialect="acp",
+        _acp_engine(
+            *("opencode", "opencode-ai", _OPENCODE_MODES, "load", "resume", "list", "close", "fork"),
             start=("acp",),
-            over_wire=ACP_WISHES,
-            modes=_OPENCODE_MODES,
-            session_ids="own",
-            places=("~/.opencode/bin", "~/.npm-global/bin", "~/.local/bin", "/usr/local/bin"),
-            install="npm install -g opencode-ai",
-            known=_acp_agent(
-                *("load", "resume", "list", "close", "fork"), folders=False, modes=[*_OPENCODE_MODES.values()]
-            ),
+            places=("~/.opencode/bin", *_NPM_PLACES),
         ),
-        EngineSpec(
-            name="kimi",
-            program="kimi",
-            dialect="acp",
-            start=("acp",),
-            over_wire=ACP_WISHES,
-            modes=_KIMI_MODES,
-            session_ids="own",
-            places=("~/.npm-global/bin", "~/.local/bin", "/usr/local/bin"),
-            install="npm install -g @moonshot-ai/kimi-code",
-            known=_acp_agent(*_ALL_SESSIONS, folders=False, modes=[*_KIMI_MODES.values()]),
-        ),
-        EngineSpec(
-            name="goose",
-            program="goose",
-            dialect="acp",
+        _acp_engine("kimi", "@moonshot-ai/kimi-code", _KIMI_MODES, *_ALL_SESSIONS, start=("acp",)),
+        _acp_engine(
+            *("goose", "@aaif/goose-binary-linux-x64", _GOOSE_MODES, "load", "list", "close", "delete"),
+            steering=True,
             start=("acp", "--with-builtin", "developer"),
-            over_wire=ACP_WISHES,
-            modes=_GOOSE_MODES,
-            session_ids="own",
             base_url="OPENAI_HOST",
             places=("~/.local/bin", "/usr/local/bin"),
-            install="npm install -g @aaif/goose-binary-linux-x64",
-            known=_acp_agent(
-                *("load", "list", "close", "delete"), steering=True, folders=False, modes=[*_GOOSE_MODES.values()]
-            ),
         ),
-        EngineSpec(
-            name="qwen",
-            program="qwen",
-            dialect="acp",
+        _acp_engine(
+            *("qwen", "@qwen-code/qwen-code", _QWEN_MODES, "load", "resume", "list"),
             start=("--acp",),
-            over_wire=ACP_WISHES,
-            modes=_QWEN_MODES,
-            session_ids="own",
             base_url="OPENAI_BASE_URL",
-            places=("~/.npm-global/bin", "~/.local/bin", "/usr/local/bin"),
-            install="npm install -g @qwen-code/qwen-code",
-            known=_acp_agent(*("load", "resume", "list"), folders=False, modes=[*_QWEN_MODES.values()]),
         ),
-        EngineSpec(
-            name="copilot",
-            program="copilot",
-            dialect="acp",
-            start=("--acp",),
-            over_wire=ACP_WISHES,
-            session_ids="own",
-            places=("~/.npm-global/bin", "~/.local/bin", "/usr/local/bin"),
-            install="npm install -g @github/copilot",
-            known=_acp_agent("load", "list", "close", folders=False),
-        ),
+        _acp_engine("copilot", "@github/copilot", {}, "load", "list", "close", start=("--acp",)),
     )
 }
 
