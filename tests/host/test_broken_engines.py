@@ -2,13 +2,14 @@
 
 import asyncio
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from engine_process import eventually
 from machine import PATIENCE, within
-from polylect.host import EngineDied, HostError, Limits, TimedOut, connect
+from polylect.host import EngineDied, HostError, Limits, TimedOut, TurnStarted, connect
 
 BROKEN = Path(__file__).with_name("broken_engine.py")
 DIALECTS = ("jsonstream", "omp", "claude")
@@ -58,6 +59,25 @@ def test_an_engine_that_hangs_keeps_nobody_waiting_for_the_turn_before(tmp_path:
                     await agent.ask("hello")
 
     asyncio.run(asyncio.wait_for(twice(), PATIENCE))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_an_engine_that_hangs_when_its_turn_is_cancelled_is_ended(dialect: str, tmp_path: Path) -> None:
+    async def talk() -> str:
+        argv = [sys.executable, str(BROKEN), dialect, "hangs"]
+        async with connect(argv, dialect=dialect, cwd=tmp_path, ready_within=2) as agent:
+            turn = agent.prompt("hello")
+            async for event in turn:
+                if isinstance(event, TurnStarted):
+                    break
+            with suppress(EngineDied):  # on some wires the cancel has an answer
+                await turn.cancel()
+            reason = (await turn).reason
+            with pytest.raises(EngineDied, match="said nothing for 2 s after its turn was cancelled and was ended"):
+                await agent.ask("again")
+            return reason
+
+    assert asyncio.run(asyncio.wait_for(talk(), PATIENCE)) in ("cancelled", "error")
 
 
 def _session(leader: int) -> list[int]:

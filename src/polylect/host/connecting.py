@@ -84,8 +84,8 @@ def connect(
             which of them the engine's wire lets be noticed only at the end of a turn. None is no limits.
         allow_unpriced: Accept limits in dollars also where the price of the model is not known, with a `LimitWarning`.
             They do not hold then. Without it the start fails.
-        ready_within: Seconds that the engine may take until it is ready. It may say nothing about a prompt for four
-            times as long; then it is ended.
+        ready_within: Seconds that the engine may take until it is ready. It may say nothing after a cancel for as long,
+            and nothing about a prompt for four times as long; then it is ended.
         restarts: How often an engine that died is started again, in the same session.
         args: More flags for the engine, passed on unchanged.
         token: What an agent at an address wants to be shown.

@@ -26,7 +26,7 @@ from polylect.host.host_tools import HostTool, HostTools
 from polylect.host.limits import SessionCost
 from polylect.host.link import Link
 from polylect.host.server_starts import ServerStarts
-from polylect.host.supervision.answer_watch import AnswerWatch
+from polylect.host.supervision.answer_watch import AnswerWatch, Silence
 from polylect.host.supervision.background_tasks import BackgroundTasks
 from polylect.host.supervision.engine_supervisor import EngineSupervisor, MakeLink
 from polylect.host.supervision.known_prices import KnownPrices
@@ -67,6 +67,7 @@ _NO_ANSWER = (
     "said nothing about a prompt within {:g} s and was ended (update it, connect with the dialect and version that it "
     "speaks, or raise ready_within)"
 )
+_NO_END = "said nothing for {:g} s after its turn was cancelled and was ended"
 _NEW_SESSION = "the engine cannot go on with its session, so the conversation goes on in a new one, {}; it was told {}"
 
 
@@ -141,8 +142,9 @@ class Conversation:
             restarts=options.restarts,
             can_resume=options.can_resume,
         )
-        silence = _SILENCE * options.ready_within
-        self._answer_watch = AnswerWatch(silence, lambda: self.supervisor.abandon(_NO_ANSWER.format(silence)))
+        self._answer_watch = AnswerWatch(
+            self._silence(_SILENCE * options.ready_within, _NO_ANSWER), self._silence(options.ready_within, _NO_END)
+        )
         self._transcript = Transcript()
         self._tools = HostTools(options.tools)
         self._services = options.services
@@ -169,6 +171,9 @@ class Conversation:
         """What it has said about itself since: `session`, `model`, `mode`, `name` ..."""
         self.failed = False
         """Whether the block of the agent was left by an exception."""
+
+    def _silence(self, seconds: float, what: str) -> Silence:
+        return Silence(seconds, lambda: self.supervisor.abandon(what.format(seconds)))
 
     @property
     def session(self) -> str:
@@ -288,6 +293,8 @@ class Conversation:
             if isinstance(command, commands.Prompt):
                 self.turns.note_sent(command)
                 self._answer_watch.wait_for(self.turns.running)
+            elif isinstance(command, commands.Cancel) and self.turns.running and self._stops_running(command):
+                self._answer_watch.wait_for_end(self.turns.running)
             for event in follows:
                 self._receive(event)
             await link.drain()
@@ -506,7 +513,7 @@ class Conversation:
         return ask
 
     def _deliver(self, event: Event) -> None:
-        self._answer_watch.receive(event.turn)
+        self._answer_watch.receive(event.turn, ended=isinstance(event, TurnEnded))
         self._transcript.receive(event)
         if (turn := self.turns.get(event.turn)) is not None:
             turn.receive(event)
