@@ -2,7 +2,8 @@
 
 An engine that holds to schemas itself is given the schema of an object. For all others no wire is needed that knows
 schemas: the schema is added to the prompt; the JSON is found in the answer, also inside a code fence; and if it does
-not fit, the model is asked again, at most twice. The usage of all attempts is added up.
+not fit, the model is asked again, at most twice. The usage of all attempts is added up, and the limits are for all of
+them together: each attempt gets what those before it have left.
 """
 
 import json
@@ -54,19 +55,30 @@ async def ask_for_value(
     shape = Shape(schema)
     if by_engine and shape.is_object:
         return _fitting(shape, death, await prompt(text, schema=shape.schema, **details))
-    result = _checked_end(death, await prompt(text + _ONLY_JSON + json.dumps(shape.schema), **details))
+    turn = prompt(text + _ONLY_JSON + json.dumps(shape.schema), **details)
+    result = _checked_end(death, await turn)
+    left = turn._limits_left()
     for _ in range(_REPAIRS):
         if not (why := shape.fault(result)):
             return result
-        spent, steps, denials = result.usage, result.steps, result.denials
-        result = _checked_end(death, await prompt(_AGAIN.format(why=why), limits=details.get("limits")))
-        result.usage += spent
-        result.steps += steps
-        result.denials = [*denials, *result.denials]
+        turn = prompt(_AGAIN.format(why=why), limits=left)
+        try:
+            await turn
+        finally:  # who gets a TimedOut wants to know what all of it took
+            left = turn._limits_left()
+            _add_attempt(turn.result, result)
+        result = _checked_end(death, turn.result)
     if why := shape.fault(result):
         problem = why if why == json_schema.NOT_JSON else f"the answer does not fit its schema: {why}"
         raise SchemaNotMet(f"{problem}: {result.text[:200]!r}", result)
     return result
+
+
+def _add_attempt(result: Result, before: Result) -> None:
+    """Adds to a `result` what the attempt `before` took."""
+    result.usage += before.usage
+    result.steps += before.steps
+    result.denials = [*before.denials, *result.denials]
 
 
 def _fitting(shape: "Shape", death: Callable[[], EngineDied], result: Result) -> Result:

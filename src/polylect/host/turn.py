@@ -50,6 +50,10 @@ class Turn:
         """What is known of it, as far as it has been read."""
         return self._open.result
 
+    def _limits_left(self) -> Limits:
+        """Its limits, without what it has used of them. For `ask`, which may need several turns."""
+        return self._open.limits_left()
+
     async def __aiter__(self) -> AsyncIterator[Event]:
         if self._open.result.reason:
             raise WrongState("the events of this turn were read already: `turn.result` has what they said")

@@ -36,6 +36,7 @@ _UNANSWERED = (
 )
 _ASK_PATIENCE = 10.0
 """Seconds after which a program that reads on without having answered a question is told that the turn waits."""
+_LEAST_LIMIT = 1e-6
 _LAST_WORDS = 2.0
 """How long a turn that took too long may take to end once it is cancelled."""
 
@@ -181,6 +182,17 @@ class OpenTurn:
     def caps_cost(self) -> bool:
         """Whether it has a cap in dollars."""
         return bool(self._limits.cost)
+
+    def limits_left(self) -> Limits:
+        """Its limits, without what it has used of them. What is used up has the smallest value: zero is no limit."""
+        limits, usage = self._limits, self.result.usage
+        until = self._deadline or 0.0
+        return Limits(
+            total=max(until - asyncio.get_running_loop().time(), _LEAST_LIMIT) if limits.total else 0.0,
+            idle=limits.idle,
+            cost=max(limits.cost - (usage.cost or 0.0), _LEAST_LIMIT) if limits.cost else 0.0,
+            tokens=max(limits.tokens - usage.tokens, 1) if limits.tokens else 0,
+        )
 
     def refuse_unpriced(self) -> None:
         """Ends it before its prompt is sent, because its cap in dollars could not hold. Called by the conversation."""
