@@ -489,6 +489,7 @@ def test_what_is_offered_to_type_checkers_is_there_and_loading_it_is_quick() -> 
     )
 
 
+PRICED = '[price]\ninput = 1.0\noutput = 1.0\n[[reply]]\ntext = "hi"\nusage = { input = 1_000, output = 0 }\n'
 UNPRICED = '[[reply]]\ntext = "hi"\n'
 DENIED = """
 [[reply]]
@@ -531,5 +532,18 @@ def test_a_session_that_is_resumed_has_its_name_before_the_first_turn(place: Pla
             await one.ask("go")
         async with ours(engine, place, UNPRICED, resume="mine") as one:
             assert one.session == "mine"
+
+    bounded(talk())
+
+
+@pytest.mark.parametrize("engine", ["polylect", "polylect-omp"])
+def test_a_session_that_is_resumed_has_its_cost_before_the_first_turn(place: Place, engine: str) -> None:
+    async def talk() -> None:
+        async with ours("polylect", place, PRICED, session="mine") as one:
+            cost = (await one.ask("go")).cost
+        async with ours(engine, place, PRICED, resume="mine") as one:
+            assert (one.cost, cost is None) == (cost, False)
+            await one.ask("go")
+            assert one.cost == pytest.approx(0.002)
 
     bounded(talk())

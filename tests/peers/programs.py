@@ -12,7 +12,7 @@ from machine import PATIENCE
 from polylect.host import Agent, connect
 
 TESTS = Path(__file__).resolve().parents[1]
-MODULES = {"aionrs": "peers.aionrs", "wayland-core": "peers.wayland_core"}
+MODULES = {"aionrs": "peers.aionrs", "claude": "peers.claude", "wayland-core": "peers.wayland_core"}
 
 
 def path_with(name: str, folder: Path) -> str:

@@ -121,7 +121,11 @@ class Agent:
 
     @property
     def cost(self) -> float | None:
-        """Dollars for the session so far, if they are known."""
+        """Dollars for the session so far, if they are known.
+
+        None for a session that was resumed, where the engine does not say what it had cost before: see "Sessions" in
+        docs/host-sdk.md.
+        """
         return self._conversation.session_cost.total
 
     @property

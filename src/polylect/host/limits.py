@@ -117,6 +117,14 @@ class SessionCost:
         known = self._before is not None and total.cost is not None
         self.total = round((self._before or 0) + (total.cost or 0), 9) if known else None
 
+    def start_at(self, cost: float | None) -> None:
+        """Sets what the session `cost` before the engine was started, as that says when it is asked for it.
+
+        An engine that knows less than this program counts only for itself.
+        """
+        if cost is not None and cost >= (self.total or 0.0):
+            self.total = cost
+
     def begin_session(self) -> None:
         """The conversation goes on in a new session, whose cost the engine reports from zero."""
         self._before = self.total

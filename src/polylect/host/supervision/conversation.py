@@ -325,6 +325,8 @@ class Conversation:
         self._names.store(opened.session, command.target)
         self.session_cost = SessionCost(resumed=command.how != "new")
         self._transcript = Transcript()
+        if command.how != "new":
+            await self._read_cost(await self._ensure_link())
         return opened
 
     async def state(self) -> answers.State:
@@ -397,6 +399,14 @@ class Conversation:
             self._prices.accept_unpriced()
         if self.supervisor.in_new_session:
             await self._hand_over(link, session)
+        elif self.options.resumed or self._has_prompt:
+            await self._read_cost(link)
+
+    async def _read_cost(self, link: Link) -> None:
+        """Asks an engine that has resumed a session what that has cost, if it can be asked."""
+        if self.can("query:cost"):
+            with suppress(Refused, Unsupported):
+                self.session_cost.start_at((await self._send(link, commands.Query("cost"))).total.cost)
 
     def _offers(self) -> dict[str, Any]:
         """What this program offers the engine. Raises Unsupported if the wire cannot carry it."""
@@ -414,13 +424,13 @@ class Conversation:
 
     async def _hand_over(self, link: Link, session: str) -> None:
         """Tells a new session what was said in the one before."""
-        history = self._transcript.text
+        self.session_cost.begin_session()
+        history = self._transcript.text if self.can("add_context") else ""
         if history:
             await self._send(link, commands.AddContext(history))
-        self.session_cost.begin_session()
         context = "what was said before" if history else "nothing: this program does not know what was said before"
         self._deliver(SettingChanged("session", session))
-        self._deliver(Notice(_NEW_SESSION.format(session, context), "warning"))
+        self._deliver(Notice(_NEW_SESSION.format(self._names.to_program(session), context), "warning"))
 
     async def _prompt(self, turn: OpenTurn, prompt: commands.Prompt) -> None:
         try:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from polylect.dialects.base import Successor
-from polylect.host.errors import EngineDied, HostError, WrongState
+from polylect.host.errors import EngineDied, HostError, NoSuchSession, WrongState
 from polylect.host.link import Link, OnEvent, OnGone
 from polylect.vocab.commands import Command
 from polylect.vocab.errors import PolylectError
@@ -71,6 +71,10 @@ class EngineSupervisor:
         self._futile = 0
         """Engines that were replaced since a turn ended."""
         self._closed = False
+        self._resuming = False
+        """Whether an engine is tried that resumes the session; if there is none, another one begins it."""
+        self._early: list[Event] = []
+        """What that engine has said before it was ready."""
         self.wait_for_reader: Callable[[], Awaitable[None]] | None = None
         """If set, that of every link."""
 
@@ -91,8 +95,10 @@ class EngineSupervisor:
         never = EngineDied("the engine was never started: use `async with`")
         return self._gone or (self._link.death() if self._link else never)
 
-    async def open(self, session: str | None = "") -> None:
+    async def open(self, session: str | None = "", *, again: bool = False) -> None:
         """Starts an engine that resumes `session`, or begins a new one for None.
+
+        With `again` it begins as the first engine did, and there is nothing left of what that one had.
 
         Raises EngineDied, also for an error of an engine in this process, or what `handshake` raises. Then no engine is
         left.
@@ -100,8 +106,8 @@ class EngineSupervisor:
         if self._link and self._gone is None:
             raise WrongState("this agent has an engine already: `connect` makes another one")
         self._gone = None
-        self.in_new_session = session is None
-        memory = self._link.memory(new_session=session is None) if self._link else {}
+        self.in_new_session = session is None or again
+        memory = self._link.memory(new_session=self.in_new_session) if self._link else {}
         link = self._link = self._make_link(session, memory)
         if self.wait_for_reader:
             link.wait_for_reader = self.wait_for_reader
@@ -166,7 +172,16 @@ class EngineSupervisor:
             if self._link:
                 await self._link.close()
             is_new = successor == "new" or (successor == "resume" and not self._can_resume)
-            await self.open(None if is_new else session)
+            self._resuming = bool(session) and not is_new
+            try:
+                await self.open(None if is_new else session)
+            except NoSuchSession:  # claude 2.1 writes it some time after a turn has ended, and was killed before that
+                if not self._resuming:
+                    raise
+                self._resuming = False
+                await self.open(again=True)
+            finally:
+                self._resuming = False
         except asyncio.CancelledError:
             raise self.death() from None  # those who wait for it were not cancelled
 
@@ -189,19 +204,30 @@ class EngineSupervisor:
             self._link.abandon(what)
 
     def _receive(self, event: Event) -> None:
+        if self._resuming and not isinstance(event, Ready) and not self._ready.done():
+            return self._early.append(event)
+        self._deliver_early()
         if isinstance(event, Ready) and not self._ready.done():
             self._ready.set_result(event)
             if self._futile:
-                return  # the engines that replace each other are one to the host
+                return None  # the engines that replace each other are one to the host
         if isinstance(event, TurnEnded):
             self._futile = 0
-        self._on_event(event)
+        return self._on_event(event)
+
+    def _deliver_early(self) -> None:
+        early, self._early = self._early, []
+        for event in early:
+            self._on_event(event)
 
     def _engine_gone(self, death: EngineDied) -> None:
         self._gone = death
         if not self._ready.done():
             self._ready.set_exception(death)
             self._ready.exception()  # it may be that nobody waits
+            if self._resuming and isinstance(death, NoSuchSession):
+                return self._early.clear()
+        self._deliver_early()
         successor = self._link.successor if self._link else ""
         if successor and not self._closed and self._futile < _MOST_FUTILE:
             self._futile += 1

@@ -6,7 +6,8 @@ program, because it merges prompts that wait into one turn (`PromptQueue`). A ba
 `MalformedEvent`. `polylect.host` creates it and drives it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -29,6 +30,7 @@ class HostSide(HostCodec):
 
     hold         send one prompt at a time; False for engines that give each prompt a turn of its own
     resumed      the totals of the engine may begin with those of an earlier process
+    cost_before  what the session had cost before this process, if that is known
     offers       what the host offers to the engine, as in `Hello.offers`
     initialize   further fields of the `initialize` request: agents, systemPrompt, jsonSchema and others
     """
@@ -41,17 +43,21 @@ class HostSide(HostCodec):
         max_line: int = jsonl.MAX_LINE,
         hold: bool = True,
         resumed: bool = False,
+        cost_before: float | None = None,
         offers: Object | None = None,
         initialize: Object | None = None,
     ) -> None:
         super().__init__(env, max_line, hold=hold)
-        self._reader = EventReader(env.new_id, resumed=resumed)
+        self._reader = EventReader(env.new_id, resumed=resumed, cost_before=cost_before)
         fields = {"forwardSubagentText": True, **(initialize or {})}
         self._commands = CommandWriter(
             self._out.append, env.new_id, self._reader, self._queue, offers=offers or {}, fields=fields
         )
 
     # The interface of a codec.
+
+    def memory(self, *, new_session: bool) -> Mapping[str, Any]:
+        return {} if new_session else {"resumed": True, "cost_before": self._reader.cost.of_session.cost}
 
     def start(self) -> list[e.Event]:
         self._commands.begin()

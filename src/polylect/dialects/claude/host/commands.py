@@ -228,7 +228,7 @@ class CommandWriter:
         values = reader.settings.values
         match command.what:
             case "cost":
-                return accepted(command, Ledger(reader.cost.total, reader.cost.rows))
+                return accepted(command, Ledger(reader.cost.of_session, reader.cost.rows))
             case "agents":
                 return accepted(command, tuple(reader.agents.running.values()))
             case "tools" | "commands":

@@ -36,7 +36,9 @@ class BadFrame(ValueError):
 
 
 class EventReader:
-    def __init__(self, new_id: Callable[[], str], *, resumed: bool = False) -> None:
+    def __init__(
+        self, new_id: Callable[[], str], *, resumed: bool = False, cost_before: float | None = None
+    ) -> None:
         self._new_id = new_id
         self.sent: dict[str, None] = {}
         """Turns whose prompt was sent and that have not begun, in order."""
@@ -46,7 +48,7 @@ class EventReader:
         self.settings = Settings()
         self.calls = CallRecords()
         self.agents = Agents(self.calls)
-        self.cost = SessionCost(resumed=resumed)
+        self.cost = SessionCost(resumed=resumed, before=cost_before)
         self._deduplicator = Deduplicator()
         self._partials = PartialMessages(self._deduplicator)
         self._frame_uuids: dict[str, None] = {}

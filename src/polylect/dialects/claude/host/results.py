@@ -6,6 +6,8 @@
 import json
 from typing import Any, get_args
 
+from msgspec.structs import replace
+
 from polylect.dialects.claude.stop_reasons import OUR_STOPS
 from polylect.dialects.lenient import Object, amount, inner, text, whole, words
 from polylect.vocab.content import Failure, Owner, Reason, Usage
@@ -73,13 +75,24 @@ class SessionCost:
     """The totals of the session. A result has those, and for the turn only the usage of its main agent, so the usage
     of a turn is the difference of two totals.
 
-    `resumed`: the totals begin with those of an earlier process, which are unknown until `resume` is called.
+    `resumed`: the totals begin with those of an earlier process, which are unknown until `resume` is called. Not every
+    earlier process is in them: claude 2.1.197 begins at zero, and 2.1.325 knows nothing of one that was killed.
+    `before`: what the session had cost before this process, if the host knows it.
     """
 
-    def __init__(self, *, resumed: bool = False) -> None:
+    def __init__(self, *, resumed: bool = False, before: float | None = None) -> None:
         self.resumed = resumed
         self.total = Usage()
         self.rows: tuple[Object, ...] = ()
+        self._before = before
+        self._missing: float | None = 0.0
+        """The part of `before` that is not in the totals. None if nothing is known of the time before."""
+
+    @property
+    def of_session(self) -> Usage:
+        """The totals, with the cost of the whole session, or without one if it is not known."""
+        known = self._missing is not None and self.total.cost is not None
+        return replace(self.total, cost=round((self._missing or 0.0) + (self.total.cost or 0.0), 9) if known else None)
 
     def resume(self, session: Object) -> list[Event]:
         """Sets the totals that a resumed session begins with, from the answer to `get_usage`."""
@@ -87,7 +100,11 @@ class SessionCost:
             return []
         self.resumed, self.rows = False, _rows(inner(session, "model_usage"))
         self.total = _priced(sum((row["usage"] for row in self.rows), Usage()), amount(session, "total_cost_usd"))
-        return [CostChanged(self.total, self.rows)] if self.total.tokens else []
+        if self._before is not None:
+            self._missing = max(0.0, self._before - (self.total.cost or 0.0))
+        elif not self.total.tokens:
+            self._missing = None
+        return [CostChanged(self.of_session, self.rows)] if self.total.tokens else []
 
     def add_result(self, frame: Object) -> tuple[Usage, CostChanged | None]:
         """The usage of the turn by all agents, and the event with the totals if the frame has them."""
@@ -100,7 +117,9 @@ class SessionCost:
         turn = spent if spent.tokens > own.tokens else _priced(own, spent.cost or 0.0)
         if self.resumed:
             turn, self.resumed = own if spent.tokens > own.tokens else turn, False
-        return turn, CostChanged(total, rows) if rows or "total_cost_usd" in frame else None
+            if self._before and (total.cost or 0.0) < self._before:
+                self._missing = self._before
+        return turn, CostChanged(self.of_session, rows) if rows or "total_cost_usd" in frame else None
 
 
 def usage(fields: Object) -> Usage:
