@@ -35,10 +35,11 @@ say = [{ text = "Done. {calls}" }]
 """
 SDK_FRAME = """
 import asyncio
+import os
 
 import msgspec
 
-from polylect.host import NoSuchSession, connect
+from polylect.host import Limits, NoSuchSession, connect
 
 warehouse = {"screws": 7}
 
@@ -174,7 +175,7 @@ def test_a_program_or_fragment_of_the_sdk_page_runs(section: str, program: str, 
 
 
 def test_all_programs_of_the_sdk_page_are_tried() -> None:
-    assert len(SDK_PROGRAMS) == SDK_PAGE.count("```python") == 7
+    assert len(SDK_PROGRAMS) == SDK_PAGE.count("```python") == 9
 
 
 @pytest.mark.parametrize(

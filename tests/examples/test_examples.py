@@ -1,5 +1,6 @@
 """Every example runs, as it says it does."""
 
+import asyncio
 import csv
 import io
 import json
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine_process import PATIENCE, Place
+from polylect.host import allow_all, connect
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WRITES = """
@@ -137,3 +139,31 @@ asyncio.run(main())
 def test_no_example_is_left_out() -> None:
     result = Path(__file__).read_text()
     assert all(name.removesuffix(".py") in result for name in os.listdir(EXAMPLES) if name.endswith(".py"))
+
+
+def test_a_script_is_played_to_engines_that_ask_a_service(place: Place) -> None:
+    """With our own engine in the place of claude or pi."""
+    script = place.folder / "script.toml"
+    script.write_text(
+        '[[reply]]\nwhen = { prompt = "go", step = 1 }\n'
+        'say = ["I write.", { call = "Write", args = { file_path = "made.txt", content = "x" } }]\n'
+        '[[reply]]\nwhen.result = { tool = "Write", outcome = "ok" }\ntext = "done"\n'
+        "usage = { input = 1_000, output = 50 }\n"
+    )
+    server = [sys.executable, str(EXAMPLES / "model_server.py"), str(script), "0"]
+
+    async def talk(url: str) -> tuple[str, int, str]:
+        service = {"provider": "anthropic", "model": "claude-sonnet-4-5", "base_url": url, "api_key": "none"}
+        async with connect("polylect", cwd=place.workspace, env=place.env, approve=allow_all, **service) as agent:
+            result, failed = await agent.ask("go"), await agent.prompt("nothing fits this")
+        return result.text, result.usage.output, failed.failure.message if failed.failure else ""
+
+    with subprocess.Popen(server, env=place.env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        try:
+            text, tokens, failure = asyncio.run(asyncio.wait_for(talk(process.stdout.readline().strip()), PATIENCE))
+        finally:
+            process.kill()
+    assert (text, tokens > 50) == ("done", True)
+    assert "has no reply for 'nothing fits this'" in failure
+    assert (place.workspace / "made.txt").read_text() == "x"

@@ -3,13 +3,25 @@
 import asyncio
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine_process import PATIENCE
-from polylect.host import HostError, InvalidType, InvalidValue, Limits, Rule, category, connect
+from polylect.host import (
+    EngineDied,
+    HostError,
+    InvalidType,
+    InvalidValue,
+    Limits,
+    Rule,
+    allow_all,
+    category,
+    connect,
+    deny_all,
+)
 from polylect.host.limits import dollars
 from polylect.host.process import _below, _processes
 
@@ -79,6 +91,47 @@ def test_a_mode_that_an_engine_has_no_flag_for_is_told_when_it_listens(
 
     asyncio.run(main())
     assert b'{"type":"set_mode","mode":"yolo"}' in result  # as this wire calls it
+
+
+def test_a_program_of_the_current_project_is_used_only_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "project" / "node_modules" / ".bin" / "aionrs"
+    program.parent.mkdir(parents=True)
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{BROKEN}" jsonstream hangs\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path / "project")
+
+    async def main() -> None:
+        why = f"found inside of the current project, whose programs are used only by their path: {program}$"
+        with pytest.raises(EngineDied, match=why):
+            await connect("aionrs").__aenter__()
+        async with asyncio.timeout(PATIENCE), connect("node_modules/.bin/aionrs") as agent:
+            assert agent.session == "s"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("engine", "options", "warning"),
+    [
+        ("pi", {"approve": deny_all}, "pi never asks, so approve= is not called and calls run unasked"),
+        ("omp", {"approve": deny_all}, "omp asks only if mode= is default or auto_edit, so approve= is not called"),
+        ("omp", {"approve": deny_all, "mode": "default"}, ""),
+        ("pi", {"approve": allow_all}, ""),
+        ("pi", {}, ""),
+        ("claude", {"approve": deny_all}, ""),
+    ],
+)
+def test_a_policy_that_is_never_called_is_warned_of(engine: str, options: dict[str, Any], warning: str) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        connect(engine, **options)
+    assert [(str(each.message)[: len(warning)], each.category, each.filename) for each in caught] == (
+        [(warning, RuntimeWarning, __file__)] if warning else []
+    )
 
 
 def test_paths_may_be_paths(tmp_path: Path) -> None:

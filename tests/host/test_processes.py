@@ -78,7 +78,7 @@ def test_what_runs_when_an_engine_is_told_to_stop_ends_with_it(
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="processes are found under /proc")
 def test_what_an_engine_that_is_killed_has_left_is_ended_p1(tmp_path: Path) -> None:
-    """claude 2.1.197 and pi 1.5 run commands in sessions of their own, which are below nobody once they are dead."""
+    """claude 2.1.197 and pi 0.73 run commands in sessions of their own, which are below nobody once they are dead."""
     mark = tmp_path / "pid"
     code = (
         "import os, signal, subprocess, sys\n"

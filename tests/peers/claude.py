@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from peers.peer import say
+from peers.peer import emit
 
 COST = 0.5
 
@@ -26,14 +26,16 @@ def session() -> tuple[str, Path, bool]:
 def answer(request: dict[str, Any], total: float) -> None:
     is_usage = request["request"]["subtype"] == "get_usage"
     data = {"session": {"total_cost_usd": total, "model_usage": {}}} if is_usage else {}
-    say(type="control_response", response={"subtype": "success", "request_id": request["request_id"], "response": data})
+    emit(
+        type="control_response", response={"subtype": "success", "request_id": request["request_id"], "response": data}
+    )
 
 
 def main() -> None:
     id, file, resumes = session()
     if resumes and not file.exists():
         failure = f"No conversation found with session ID: {id}"
-        say(type="result", subtype="error_during_execution", is_error=True, errors=[failure], total_cost_usd=0)
+        emit(type="result", subtype="error_during_execution", is_error=True, errors=[failure], total_cost_usd=0)
         sys.exit(failure)
     prompts = file.read_text().splitlines() if resumes else []
     total = 0.0
@@ -43,7 +45,7 @@ def main() -> None:
         if frame["type"] != "user":
             continue
         prompts += str(frame["message"]["content"]).splitlines()
-        say(type="system", subtype="init", session_id=id, model="m", tools=[], claude_code_version="2.1.197")
+        emit(type="system", subtype="init", session_id=id, model="m", tools=[], claude_code_version="2.1.197")
         if prompts[-1] == "die":
             os._exit(9)
         if prompts[-1] == "write":
@@ -54,8 +56,8 @@ def main() -> None:
             total += COST
             used = {"input_tokens": 1000, "output_tokens": 100}
             content = [{"type": "text", "text": " ".join(prompts)}]
-            say(type="assistant", message={"id": f"m{total}", "role": "assistant", "content": content})
-        say(type="result", subtype="success", is_error=False, usage=used, total_cost_usd=total, session_id=id)
+            emit(type="assistant", message={"id": f"m{total}", "role": "assistant", "content": content})
+        emit(type="result", subtype="success", is_error=False, usage=used, total_cost_usd=total, session_id=id)
 
 
 if __name__ == "__main__":

@@ -275,6 +275,14 @@ def test_S3_a_second_process_is_told_who_holds_the_session_and_gets_it_when_the_
     say_something(folder.create(str(tmp_path), "a", "/w"))
 
 
+def test_S3_a_process_that_has_just_locked_a_session_is_not_named(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir(mode=0o700)
+    with (tmp_path / "a" / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(FolderError, match="Session 'a' is in use by another process"):
+            folder.create(str(tmp_path), "a", "/w")
+
+
 def test_S5_many_sessions_made_at_once_disturb_nobody(tmp_path: Path) -> None:
     def one(number: int) -> str:
         session = folder.new_id()

@@ -14,11 +14,11 @@ from polylect import plug
 from polylect.dialects.base import Dialect
 from polylect.host import engine_registry
 from polylect.host.agent import Agent
-from polylect.host.asks import Policy
+from polylect.host.asks import Policy, allow_all
 from polylect.host.errors import EngineDied, InvalidType, InvalidValue, UnknownName
 from polylect.host.host_hooks import Hooks
 from polylect.host.host_tools import HostTool
-from polylect.host.limits import Limits, checked
+from polylect.host.limits import Limits, checked, warn_caller
 from polylect.host.link import Channel, Link, ProcessLink, Tap
 from polylect.host.process import Spawn, spawn
 from polylect.host.supervision.engine_supervisor import MakeLink
@@ -63,15 +63,17 @@ def connect(
 
     Args:
         engine: A name (`polylect`, `claude`, `omp`, `pi`, `gemini` ...; `polylect engines` lists them), a command line
-            as a list of words, which needs a `dialect`, the address of an agent of ACP that listens (`ws://...`,
-            `wss://...`), or a function that makes a link to an engine in this process.
+            as a list of words, which needs a `dialect`, the path of a program that has such a name, the address of an
+            agent of ACP that listens (`ws://...`, `wss://...`), or a function that makes a link to an engine in this
+            process.
         dialect: The wire that the engine speaks: `native`, `jsonstream`, `omp`, `claude` or `acp`. An engine that is
             known by its name has one.
         version: The version of that wire; without one, the version that the engine is known for.
         cwd: The folder in which the engine works.
         env: The environment of the engine, instead of this process's own.
         approve: Answers every `Ask`: a function, async or not, that returns True, False or the reason for a no. Without
-            one, whoever reads the turn answers; what nobody reads is denied.
+            one, whoever reads the turn answers; what nobody reads is denied. pi never asks, and omp only if `mode` is
+            `default` or `auto_edit`: a `RuntimeWarning` says that it is not called then.
         tools: Functions of this program that the model may call.
         hooks: Functions of this program that the engine calls at certain moments, by moment: `{"PreToolUse": check}`.
             One that returns a text says no; `Hook` has more. For polylect and claude.
@@ -124,7 +126,7 @@ def connect(
         "restarts": restarts,
         "allow_unpriced": allow_unpriced,
     }
-    known = engine_registry.ENGINES.get(engine) if isinstance(engine, str) else None
+    known = engine_registry.ENGINES.get(os.path.basename(engine)) if isinstance(engine, str) else None
     empty = known is not None and known.missing_as_empty
     how["services"] = _services(files, terminal, cwd, wishes, env, missing_as_empty=empty)
     if callable(engine):
@@ -148,6 +150,7 @@ def connect(
         words = [os.fspath(word) for word in engine]
         return _command_line(words, flags, wishes, dialect, version, environment=environment, around=around, how=how)
     one = engine_registry.engine_spec(engine)
+    _warn_if_unasked(one, approve, str(wishes.get("mode") or ""), flags)
     if wishes.get("mode") and "mode" not in (*one.flags, *one.over_wire):  # then it is told once it listens
         engine_registry.mode_of(one, mode := str(wishes.pop("mode")))
         how["settings"] = {"mode": mode, **(settings or {})}
@@ -166,6 +169,16 @@ def connect(
     how |= {"resumed": bool(wishes.get("resume")), "session": _named_session(wishes), "names": names}
     enforced = {kind for kind, wish in (("cost", "max_cost"), ("tokens", "max_tokens")) if wishes.get(wish)}
     return Agent(link, **how, reported=reported, name=one.name, enforced=enforced)
+
+
+def _warn_if_unasked(one: engine_registry.EngineSpec, approve: Policy | None, mode: str, flags: Sequence[str]) -> None:
+    """Warns of a policy that is never called because the engine does not ask. `allow_all` loses nothing by that."""
+    if approve in (None, allow_all) or one.asks_in is None or mode in one.asks_in:
+        return
+    if one.asks_in and (mode or "--approval-mode" in flags):
+        return  # that mode is what the caller wants
+    how = f"asks only if mode= is {' or '.join(one.asks_in)}" if one.asks_in else "never asks"
+    warn_caller(f"{one.name} {how}, so approve= is not called and calls run unasked", RuntimeWarning)
 
 
 def _command_line(

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from polylect.dialects.jsonstream.versions import WIRE_MODES
 from polylect.host.errors import (
@@ -64,6 +65,8 @@ class EngineSpec(Struct, frozen=True, kw_only=True):
     """What it means by an exit code, or by a text (a regular expression), when it does not start."""
     missing_as_empty: bool = False
     """Whether it creates a file only if the host answers with an empty text where there is none."""
+    asks_in: tuple[str, ...] | None = None
+    """The modes in which it asks before it acts, where it does not ask by itself."""
     options: Mapping[str, Any] = {}
     """For the host side of its dialect."""
     version_flags: Mapping[str, Sequence[str]] = {}
@@ -141,7 +144,7 @@ EXIT_CODES: dict[int | str, type[EngineDied]] = {
 _TEXTS: dict[int | str, type[EngineDied]] = {
     "Session '.*' not found|No sessions found for": NoSuchSession,
     "Session ID '.*' already exists": SessionExists,
-    "Session '.*' is in use by process": SessionInUse,
+    "Session '.*' is in use by (another )?process": SessionInUse,
 }
 """Of aionrs and wayland-core, and of our engine in the place of another program."""
 _OUR_TEXTS = {
@@ -315,6 +318,7 @@ ENGINES: dict[str, EngineSpec] = {
             start=("--mode", "rpc"),
             flags={**_OMP, "mode": ("--approval-mode", "{}")},
             modes=OMP_MODES,
+            asks_in=("default", "auto_edit"),
             session_ids="own",
             latest=("--continue",),
             places=("~/.bun/bin", "~/.local/bin"),
@@ -329,6 +333,7 @@ ENGINES: dict[str, EngineSpec] = {
             version="pi",
             start=("--mode", "rpc"),
             flags=_OMP,
+            asks_in=(),
             session_ids="own",
             latest=("--continue",),
             places=("~/.npm-global/bin", "~/.local/bin"),
@@ -403,10 +408,11 @@ ENGINES: dict[str, EngineSpec] = {
 
 
 def engine_spec(name: str) -> EngineSpec:
-    """The engine of this name. Raises UnknownEngine."""
-    if name not in ENGINES:
+    """The engine of this name, or of the name of the program at this path. Raises UnknownEngine."""
+    spec = ENGINES.get(os.path.basename(name))
+    if spec is None:
         raise UnknownEngine(f"there is no engine {name!r}; known are {', '.join(ENGINES)}")
-    return ENGINES[name]
+    return replace(spec, program=os.path.abspath(name)) if os.sep in name else spec
 
 
 def reported_as_it_goes(dialect: str, argv: Sequence[str]) -> frozenset[str]:
@@ -497,8 +503,10 @@ def find(engine: EngineSpec) -> tuple[str, ...]:
     """Its program; if it cannot be found, its bare name, and starting it will say so.
 
     A program in the project around the current folder is passed over, also where that project's `.venv/bin` or
-    `node_modules/.bin` is on PATH: it would run before anybody is asked. A command line can still name it.
+    `node_modules/.bin` is on PATH: it would run before anybody is asked. Its path can still be named.
     """
+    if os.sep in engine.program:
+        return (engine.program,)
     if engine.program == "polylect":
         return _POLYLECT  # the one that belongs to this library
     places = os.pathsep.join((os.environ.get("PATH", os.defpath), *map(os.path.expanduser, engine.places)))

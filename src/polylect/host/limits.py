@@ -50,12 +50,12 @@ class LimitWarning(UserWarning):
     """A limit cannot hold as it should: it is noticed only at the end of a turn, or the price is not known."""
 
 
-def warn_caller(text: str) -> None:
-    """Gives a `LimitWarning` at the line of the program that called the SDK, however deep in the SDK this is."""
+def warn_caller(text: str, kind: type[Warning] = LimitWarning) -> None:
+    """Gives a warning at the line of the program that called the SDK, however deep in the SDK this is."""
     level, frame = 1, sys._getframe()  # warnings.warn has skip_file_prefixes only since 3.12
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("polylect."):
         level, frame = level + 1, frame.f_back
-    warnings.warn(text, LimitWarning, stacklevel=level)
+    warnings.warn(text, kind, stacklevel=level)
 
 
 def unreported(limits: Limits, reported: Collection[str], engine: str) -> Iterator[str]:

@@ -23,6 +23,7 @@ from polylect.system.threads import run_in_thread
 
 MARK = "POLYLECT_ENGINE_MARKS"
 """The variable with the marks of the engine and of those that it runs below, if its host is itself such a command."""
+_INSIDE = "found inside of the current project, whose programs are used only by their path"
 _LAST_WORDS = 4096
 _LAST_BREATH = 0.5
 _GRACE = 2.0
@@ -63,11 +64,18 @@ def spawn(argv: Sequence[str], cwd: str, env: Mapping[str, str]) -> Child:
 
 
 def located(program: str, env: Mapping[str, str]) -> str:
-    """A program's path. A bare name is looked for on PATH, but not in the project around the current folder."""
-    path = program if os.sep in program else program_on(env.get("PATH", os.defpath), program, outside=project())
-    if not path:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
-    return path
+    """A program's path. A bare name is looked for on PATH, but not in the project around the current folder.
+
+    Raises FileNotFoundError, which says so if it is there.
+    """
+    if os.sep in program:
+        return program
+    search_path = env.get("PATH", os.defpath)
+    if path := program_on(search_path, program, outside=project()):
+        return path
+    if inside := program_on(search_path, program):
+        raise FileNotFoundError(errno.ENOENT, _INSIDE, inside)
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
 
 
 def marked(env: Mapping[str, str], mark: str) -> dict[str, str]:

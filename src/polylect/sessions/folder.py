@@ -274,11 +274,11 @@ def _lock(path: str) -> Folder | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        holder = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
+        holder = os.read(descriptor, 32).decode(errors="replace").strip()
         os.close(descriptor)
+        process = f"process {holder}" if holder else "another process"  # one that has just begun it
         raise SessionInUse(
-            f"Session '{os.path.basename(path)}' is in use by process {holder}. End that one, or start another session",
-            holder,
+            f"Session '{os.path.basename(path)}' is in use by {process}. End that one, or start another session", holder
         ) from None
     try:
         held = os.path.samestat(os.fstat(descriptor), os.stat(lock))
@@ -288,8 +288,7 @@ def _lock(path: str) -> Folder | None:
         os.close(descriptor)
         return None
     try:
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, b"%d\n" % os.getpid())
+        os.ftruncate(descriptor, os.write(descriptor, b"%d\n" % os.getpid()))  # it is never empty again
     except OSError as error:
         Folder(path, descriptor).close(discard=not _has_content(os.path.join(path, "log.jsonl")))
         raise FolderError(f"cannot lock the session folder {path}: {error.strerror}. {_SET_HOME}") from None

@@ -37,6 +37,7 @@ from polylect.vocab.events import (
     StepEnded,
     StepStarted,
     TextDelta,
+    ToolFinished,
     TurnEnded,
     TurnStarted,
     UserMessage,
@@ -278,6 +279,21 @@ def test_a_prompt_that_is_stopped_before_it_began_is_cancelled() -> None:
     assert talk.receive(answer(abort["id"], "abort"), only=Reply) == [Reply("stop")]
     talk.state(IDLE)
     assert ended(talk.state(IDLE)) == [("t1", "cancelled")]
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_call_that_fails_after_its_turn_was_stopped_is_cancelled(stopped: bool) -> None:
+    """pi 0.73 says of a command that was stopped what it says of one that failed."""
+    talk = prompted("pi")
+    call = {"toolCallId": "c1", "toolName": "bash"}
+    asked = reply({"type": "toolCall", "id": "c1", "name": "bash", "arguments": {"command": "sleep 61"}})
+    talk.receive(START, STEP, *said(asked), {"type": "tool_execution_start", "args": {"command": "sleep 61"}, **call})
+    if stopped:
+        talk.send(Cancel(ref="stop"))
+    result = {"content": [text("Command aborted")], "details": {}}
+    end = {"type": "tool_execution_end", "result": result, "isError": True, **call}
+    [finished] = talk.receive(end, only=ToolFinished)
+    assert finished == ToolFinished("c1", "bash", "Command aborted", "cancelled" if stopped else "error", **T)
 
 
 def test_a_prompt_that_begins_although_it_was_stopped_is_stopped_again() -> None:

@@ -57,8 +57,9 @@ def _inspect(engine: EngineSpec) -> dict[str, Any]:
     row |= {"tried": [tried._asdict() for tried in TRIED.get(engine.name, ())]}
     try:
         code, line = _run_version([*argv, "--version"])
-    except FileNotFoundError:
-        return {**row, "path": "", "problem": "not installed"}
+    except FileNotFoundError as error:
+        inside = error.filename if error.filename != argv[0] else ""
+        return {**row, "path": inside, "problem": error.strerror if inside else "not installed"}
     except subprocess.TimeoutExpired:
         return {**row, "problem": f"did not answer within {_TIMEOUT:g} s"}
     except OSError as error:

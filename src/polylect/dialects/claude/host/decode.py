@@ -36,9 +36,7 @@ class BadFrame(ValueError):
 
 
 class EventReader:
-    def __init__(
-        self, new_id: Callable[[], str], *, resumed: bool = False, cost_before: float | None = None
-    ) -> None:
+    def __init__(self, new_id: Callable[[], str], *, resumed: bool = False, cost_before: float | None = None) -> None:
         self._new_id = new_id
         self.sent: dict[str, None] = {}
         """Turns whose prompt was sent and that have not begun, in order."""

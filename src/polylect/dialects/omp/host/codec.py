@@ -57,6 +57,8 @@ class HostSide(HostCodec):
         self._tracker = self._reader.tracker
         self._replies = Replies(self._reader, version)
         self._internal_requests = 0
+        self._aborted: set[str] = set()
+        """Turns that were told to stop."""
         self._context: list[str] = []
         """Texts of `AddContext`, sent before the text of the next prompt."""
         self._chunks = Chunks(max_line)
@@ -202,16 +204,20 @@ class HostSide(HostCodec):
                     yield event
                     if event.turn in self._tracker.unwanted:
                         self._tracker.unwanted.discard(event.turn)
+                        self._aborted.add(event.turn)
                         self._request(requests.Abort(), PendingCommand())
                     self._release(self._queue.ready())  # a tape may begin after `ready`
                 case e.TurnEnded():
                     yield event
+                    self._aborted.discard(event.turn)
                     self._reader.dialogs.end_turn(event.turn)
                     self._release(self._queue.ended(event.turn))
                 case e.ToolStarted() if self._reader.dialogs.holds(event):
                     pass
                 case e.ToolFinished(call, outcome="error") if call in self._reader.dialogs.denied:
                     yield replace(event, outcome="denied")
+                case e.ToolFinished(outcome="error", turn=turn) if turn in self._aborted:  # pi has one word for both
+                    yield replace(event, outcome="cancelled")
                 case e.Settled() if self._settled or self._queue.running:
                     pass
                 case e.Settled():
@@ -362,6 +368,7 @@ class HostSide(HostCodec):
         dropped = self._queue.drop(command.target) if command.target or (command.queued == "drop" or not whole) else []
         ended: list[e.Event] = [e.TurnEnded("cancelled", turn=prompt.turn) for prompt in dropped]
         if whole and self._queue.running and command.target in ("", *self._queue.running):
+            self._aborted.update(self._queue.running)
             return [*ended, *self._request_all(command, [requests.Abort()])]
         return [*accepted(command), *ended]
 
