@@ -118,12 +118,7 @@ DIFFERENCES = [
     Difference(ACP, ("settings",), "+SettingChanged", "commands and the title are told"),
     *(Difference(NO_STEP, ("error",), event, BEFORE_A_WORD) for event in ("-StepStarted", "-ReplyEnded", "-StepEnded")),
     *(Difference(AS_TEXT, ("error",), event, SHOWN) for event in ("+TextDelta", "+BlockEnded")),
-    Difference(("codex-acp",), ("error",), "-ReplyEnded error", SHOWN),
-    Difference(("codex-acp",), ("error",), "+ReplyEnded end", SHOWN),
-    Difference(("codex-acp",), ("error",), "+TurnEnded end", SHOWN),
-    Difference(
-        (*LOGIN, "codex-acp", "qwen"), ("error",), "-TurnEnded error provider", "whose fault it is, it tells so:"
-    ),
+    Difference((*LOGIN, "qwen"), ("error",), "-TurnEnded error provider", "whose fault it is, it tells so:"),
     Difference(LOGIN, ("error",), "+TurnEnded error user", "the user has to log in"),
     Difference(("qwen",), ("error",), "+TurnEnded error engine", "an error inside, with the reason as a text"),
     Difference(OTHER_ARGUMENTS, CALLS, "-ToolCalled", ARGUMENTS),

@@ -232,3 +232,21 @@ def test_a_command_in_a_terminal_of_the_host_has_its_output(content: list[Any] |
     [finished] = talk.of(e.ToolFinished)
     assert isinstance(finished, e.ToolFinished)
     assert (finished.output, finished.metadata) == ("made\n", {"exit_code": 2})
+
+
+def test_a_turn_in_which_codex_reports_a_failure_of_the_service_fails() -> None:
+    """codex-acp 2.6.0 tells the failure as a text of the model, and ends the turn well."""
+    talk = opened()
+    talk.prompt()
+    talk.update("session_info_update", _meta={"codex": {"threadStatus": {"type": "systemError"}}})
+    talk.update("agent_message_chunk", content=words("unexpected status 403 Forbidden: too much"))
+    talk.answer("session/prompt", {"stopReason": "end_turn"})
+    [ended] = talk.of(e.TurnEnded)
+    assert isinstance(ended, e.TurnEnded)
+    assert (ended.reason, ended.failure and ended.failure.owner) == ("error", "provider")
+    assert ended.failure
+    assert ended.failure.message == "unexpected status 403 Forbidden: too much"
+    talk.prompt("again", "t2")
+    talk.update("session_info_update", _meta={"codex": {"threadStatus": {"type": "active"}}})
+    talk.answer("session/prompt", {"stopReason": "end_turn"})
+    assert [event.reason for event in talk.of(e.TurnEnded) if isinstance(event, e.TurnEnded)] == ["error", "end"]

@@ -76,11 +76,15 @@ class UpdateReader:
         self._compactions: dict[str, str] = {}
         """By the id of each that has begun: its summary so far. None is left once it has ended."""
         self._compacted: set[str] = set()
+        self.service_error: str | None = None
+        """What codex has said in this turn since it reported that the model's service has failed; None if it has not.
+        It ends such a turn as any other."""
 
     def turn_began(self) -> None:
         self.calls.reset()
         self._messages.clear()
         self._retry = 0
+        self.service_error = None
 
     def read(self, update: Object, *, idle: bool = False) -> list[e.Event] | None:
         """The events of an update; None if its kind is not known. Raises BadFrame.
@@ -109,6 +113,8 @@ class UpdateReader:
             self.usage.reply_used(meta)
         events = [*self._retried(), *self.calls.before_text(), *self._step(update)]
         if words := block_text(block):
+            if self.service_error is not None:
+                self.service_error += words
             return [*events, delta(words)]
         if image := block_image(block):
             return [*events, e.BlockEnded(image)]
@@ -180,7 +186,10 @@ class UpdateReader:
         meta = inner(update, "_meta")
         if "activeRunId" in (goose := inner(meta, "goose")):
             self.run = text(goose, "activeRunId")
-        if error := inner(inner(meta, "codex"), "error"):
+        codex = inner(meta, "codex")
+        if status := text(inner(codex, "threadStatus"), "type"):
+            self.service_error = "" if status == "systemError" else None
+        if error := inner(codex, "error"):
             events += self._codex_error(error)
         return events
 

@@ -25,6 +25,7 @@ from polylect.dialects.acp.host.usage import SessionUsage, our_usage
 from polylect.dialects.base import Env
 from polylect.dialects.lenient import Object, amount, inner, objects, text, whole
 from polylect.dialects.prompt_queue import PromptQueue
+from polylect.dialects.provider_failures import provider_failure
 from polylect.vocab import events as e
 from polylect.vocab.commands import Prompt
 from polylect.vocab.content import Failure, Usage
@@ -306,6 +307,9 @@ def ended_by(result: Object, session: Session, turn: str) -> e.TurnEnded:
     used = session.usage.turn_ended(result)
     if cost := amount(own, "cost"):
         used = Usage(used.input, used.output, used.cache_read, used.cache_write, cost)
+    if reason == "end" and (words := session.reader.service_error) is not None:
+        message = words.strip() or "the service of the agent's model has failed"
+        return e.TurnEnded("error", used, failure=provider_failure(message, certain=True), turn=turn)
     return e.TurnEnded(reason, used, whole(own, "steps"), read_failure(inner(own, "failure")), turn=turn)
 
 
