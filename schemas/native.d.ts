@@ -1480,6 +1480,8 @@ export interface SessionCard {
   messages?: number;
   /** The beginning of the first prompt. */
   first?: string;
+  /** Whether a client has put it aside; clients of ACP list such sessions only if they ask for them. */
+  archived?: boolean;
 }
 
 /** The answer to `Configure({"cycle": ...})`: the value after the change. */

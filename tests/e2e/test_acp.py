@@ -155,6 +155,30 @@ def test_a_session_has_a_status_and_gets_a_title_open_or_not(place: Place, start
         assert (error["code"], error["data"]["sessionId"]) == (-32002, "gone")
 
 
+def test_a_session_that_is_archived_is_closed_and_listed_only_on_request(place: Place, start: Start) -> None:
+    client = start()
+    client.initialize()
+    one, two = client.open(place.workspace, "n1"), client.open(place.workspace, "n2")
+    for session in (one, two):
+        client.prompt(session, session)
+        client.answer(session)
+
+    def listed(id: object, **archived: str) -> list[tuple[str, bool]]:
+        sessions = client.call(id, "session/list", **archived)["result"]["sessions"]
+        return sorted((row["sessionId"], row.get("archived", False)) for row in sessions)
+
+    assert client.call(1, "session/archive", sessionId=one)["result"] == {}
+    assert client.call(2, "session/archive", sessionId=one)["result"] == {}
+    assert client.call(3, "session/status", sessionId=one)["result"] == {"status": "saved"}
+    assert listed(4) == [(two, False)]
+    assert listed(5, archived="include") == sorted([(one, True), (two, False)])
+    assert listed(6, archived="only") == [(one, True)]
+    assert client.call(7, "session/list", archived="zzz")["error"]["code"] == -32602
+    assert client.call(8, "session/unarchive", sessionId=one)["result"] == {}
+    assert listed(9) == sorted([(one, False), (two, False)])
+    assert client.call(10, "session/archive", sessionId="gone")["error"]["code"] == -32002
+
+
 def test_a_system_prompt_of_the_client_is_told_to_the_model(place: Place, start: Start) -> None:
     script = """
     [[reply]]

@@ -33,6 +33,7 @@ class SessionSummary(Struct, frozen=True, omit_defaults=True):
     name: str = ""
     parent: str = ""
     """The session it was forked from. The messages it took over are counted."""
+    archived: bool = False
 
 
 def listing(root: str, workspace: str = "") -> list[SessionSummary]:
@@ -64,7 +65,7 @@ def summarise(root: str, session: str) -> SessionSummary | None:
     active = status.st_mtime_ns // 1_000_000
     outlines = [*_inherited(path, outline.outlines), *outline.outlines]
     messages, first = _conversation(outlines)
-    columns = (messages, status.st_size, first, outline.name, outline.parent)
+    columns = (messages, status.st_size, first, outline.name, outline.parent, outline.archived)
     return SessionSummary(session, _workspace(root, session), active, *columns)
 
 
@@ -107,6 +108,7 @@ class _LogOutline:
     def __init__(self, lines: log.Lines) -> None:
         self.outlines: list[_Outline] = []
         self.name = self.parent = ""
+        self.archived = False
         for line in lines:
             try:
                 outline = _decode(line)
@@ -119,6 +121,7 @@ class _LogOutline:
                 outline.words = " ".join(message_text(said.message)[: 4 * _WORDS].split())[:_WORDS]
             elif outline.body.type == "configured" and (configured := _body(line, Configured)):
                 self.name = str(configured.settings.get("name", self.name))
+                self.archived = bool(configured.settings.get("archived", self.archived))
 
 
 def _inherited(path: str, outlines: Sequence[_Outline]) -> list[_Outline]:

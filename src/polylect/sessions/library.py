@@ -81,7 +81,13 @@ class FileLibrary:
 
         return [
             SessionCard(
-                summary.session, summary.workspace, summary.name, summary.active, summary.messages, summary.words
+                summary.session,
+                summary.workspace,
+                summary.name,
+                summary.active,
+                summary.messages,
+                summary.words,
+                summary.archived,
             )
             for summary in catalogue.listing(self._root, os.path.realpath(cwd) if cwd else "")
         ]

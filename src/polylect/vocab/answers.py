@@ -257,6 +257,7 @@ class SessionCard(Struct, frozen=True, omit_defaults=True):
         at: When something was last added, in milliseconds since 1970.
         messages: How many messages it has.
         first: The beginning of the first prompt.
+        archived: Whether a client has put it aside; clients of ACP list such sessions only if they ask for them.
     """
 
     id: str
@@ -265,6 +266,7 @@ class SessionCard(Struct, frozen=True, omit_defaults=True):
     at: int = 0
     messages: int = 0
     first: str = ""
+    archived: bool = False
 
 
 class Cycled(Struct, frozen=True, omit_defaults=True):

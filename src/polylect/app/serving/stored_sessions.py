@@ -82,8 +82,8 @@ class StoredSessions:
                 return await run_in_thread(self._cards, str(args.get("cwd") or ""))
             case Query("status", {"session": str(target)}):
                 return await run_in_thread(self._status, target)
-            case Configure({"session": str(target), "name": str(name)}):
-                return await run_in_thread(self._rename, target, name)
+            case Configure({"session": str(target), **settings}):
+                return await run_in_thread(self._configure, target, settings)
             case CloseSession(target, delete=True):
                 await run_in_thread(self._check_deletable, target)
                 await self._open_ones.end(target)
@@ -108,11 +108,11 @@ class StoredSessions:
             return "open"
         return "saved"
 
-    def _rename(self, session: str, name: str) -> None:
-        """Raises FolderError, also if the session is open somewhere."""
+    def _configure(self, session: str, settings: dict[str, object]) -> None:
+        """Stores settings of a session. Raises FolderError, also if it is open somewhere."""
         store = FileStore(folder.resume(self._root(), session, ""), cwd="", new_id=new_id)
         try:
-            store.append(Configured({"name": name}))
+            store.append(Configured(settings))
         finally:
             store.close()
 

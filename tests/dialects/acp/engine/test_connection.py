@@ -93,7 +93,7 @@ def test_notifications_and_stray_answers_are_not_answered() -> None:
     assert agent.read() == []
 
 
-@pytest.mark.parametrize("method", ["nonsense", "_nonsense", "session/archive", "session/set_model", "logout"])
+@pytest.mark.parametrize("method", ["nonsense", "_nonsense", "session/compact", "session/set_model", "logout"])
 def test_an_unknown_request_is_refused_at_once_also_in_a_turn(method: str) -> None:
     """docs/acp.md, requirement 6."""
     agent, session = started()
@@ -154,6 +154,7 @@ def test_what_is_offered() -> None:
                 "fork": {},
                 "additionalDirectories": {},
                 "systemPrompt": {},
+                "archive": {},
                 "status": {},
                 "title": {},
             },

@@ -151,6 +151,7 @@ class Requests:
                 fork=shapes.Empty(),
                 additional_directories=shapes.Empty(),
                 system_prompt=shapes.Empty(),
+                archive=shapes.Empty(),
                 status=shapes.Empty(),
                 title=shapes.Empty(),
             ),
@@ -325,12 +326,14 @@ class Requests:
 
     def _list(self, request: ClientRequest, params: shapes.ListSessions) -> list[c.Command]:
         after = session_list.read_cursor(params.cursor) if params.cursor is not None else None
+        if (archived := params.archived or "exclude") not in session_list.FILTERS:
+            raise Refusal(INVALID_PARAMS, f"archived is one of {', '.join(session_list.FILTERS)}")
 
         def replied(reply: Reply) -> list[c.Command]:
             if reply.failure:
                 request.fail(error_of(reply.failure))
             else:
-                request.answer(session_list.page(reply.data, after))
+                request.answer(session_list.page(reply.data, after, archived))
             return []
 
         request.on_cancel = lambda: self._give_up(request)
@@ -381,6 +384,29 @@ class Requests:
             request.answer(shapes.SessionStatus(status="open"))
             return []
         return [c.Query("status", {"session": id}, ref=self._connection.expect(replied))]
+
+    def _archive(self, request: ClientRequest, params: shapes.OneSession) -> list[c.Command]:
+        """One that is open is closed first."""
+        id, archived = params.session_id, request.method == "session/archive"
+        session = self.sessions.get(id)
+
+        def replied(reply: Reply) -> list[c.Command]:
+            if reply.failure:
+                request.fail(_not_opened(reply.failure, id))
+            else:
+                request.answer({})
+            return []
+
+        def closed(reply: Reply) -> list[c.Command]:
+            if session:
+                self._forget(session)
+            settings = {"session": id, "archived": archived}
+            return [c.Configure(settings, ref=self._connection.expect(replied))]
+
+        if session is None:
+            return closed(Reply(""))
+        session.closing = True
+        return [c.CloseSession(session=id, ref=self._connection.expect(closed))]
 
     def _set_title(self, request: ClientRequest, params: shapes.SetTitle) -> list[c.Command]:
         """A session that is open tells its new title to the client; one that is stored is changed on disk."""
@@ -551,6 +577,8 @@ _HANDLERS: dict[str, tuple[type[Shape] | None, Callable[[Requests, ClientRequest
     "session/resume": (shapes.ResumeSession, Requests._resume),
     "session/fork": (shapes.ForkSession, Requests._fork),
     "auth/status": (shapes.Empty, Requests._auth_status),
+    "session/archive": (shapes.OneSession, Requests._archive),
+    "session/unarchive": (shapes.OneSession, Requests._archive),
     "session/status": (shapes.OneSession, Requests._status),
     "session/set_title": (shapes.SetTitle, Requests._set_title),
     "session/list": (shapes.ListSessions, Requests._list),

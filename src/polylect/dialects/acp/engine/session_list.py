@@ -15,10 +15,13 @@ from polylect.wire.jsonrpc import INVALID_PARAMS
 
 _PAGE = 50
 """Sessions in one answer."""
+FILTERS = {"exclude": (False,), "include": (False, True), "only": (True,)}
+"""Which sessions are listed, by whether they are archived."""
 
 
-def page(cards: object, after: tuple[int, str] | None) -> shapes.SessionList:
+def page(cards: object, after: tuple[int, str] | None, archived: str = "exclude") -> shapes.SessionList:
     known = [card for card in cards if isinstance(card, SessionCard)] if isinstance(cards, tuple | list) else []
+    known = [card for card in known if card.archived in FILTERS[archived]]
     rows = [card for card in sorted(known, key=_place) if after is None or _place(card) > after]
     more = len(rows) > _PAGE
     return shapes.SessionList(
@@ -35,7 +38,11 @@ def _info(card: SessionCard) -> shapes.SessionInfo:
     at = datetime.fromtimestamp(card.at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     title = (card.name or card.first).strip().partition("\n")[0]
     return shapes.SessionInfo(
-        session_id=card.id, cwd=card.cwd or "/", title=title or None, updated_at=at if card.at else None
+        session_id=card.id,
+        cwd=card.cwd or "/",
+        title=title or None,
+        updated_at=at if card.at else None,
+        archived=True if card.archived else None,
     )
 
 

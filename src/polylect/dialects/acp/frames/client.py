@@ -87,6 +87,7 @@ class SessionCapabilities(Shape, frozen=True, kw_only=True):
     fork: Empty | None = None
     additional_directories: Empty | None = None
     system_prompt: Empty | None = None
+    archive: Empty | None = None
     status: Empty | None = None
     title: Empty | None = None
 
@@ -207,6 +208,7 @@ class SessionOpened(Shape, frozen=True, kw_only=True):
 class ListSessions(Shape, frozen=True, kw_only=True):
     cwd: str | None = None
     cursor: str | None = None
+    archived: str | None = None
 
 
 class SessionInfo(Shape, frozen=True, kw_only=True):
@@ -214,6 +216,7 @@ class SessionInfo(Shape, frozen=True, kw_only=True):
     cwd: str
     title: str | None = None
     updated_at: str | None = None
+    archived: bool | None = None
 
 
 class SessionList(Shape, frozen=True, kw_only=True):
@@ -319,6 +322,8 @@ REQUESTS: dict[str, tuple[type[Shape], type[Shape]]] = {
     "session/list": (ListSessions, SessionList),
     "session/close": (OneSession, Empty),
     "session/delete": (OneSession, Empty),
+    "session/archive": (OneSession, Empty),
+    "session/unarchive": (OneSession, Empty),
     "session/status": (OneSession, SessionStatus),
     "session/set_title": (SetTitle, TitleSet),
     "auth/status": (Empty, AuthStatus),
