@@ -183,6 +183,22 @@ def test_mcp_servers_are_named_when_the_session_is_opened(place: Place, version:
     assert b'/python3"' in line
 
 
+def test_a_message_that_joins_a_turn_is_told_once(place: Place, version: str) -> None:
+    """Requirement 48 of docs/acp.md."""
+
+    async def do(agent: Agent) -> None:
+        messages: list[str] = []
+        async for event in agent.prompt("go"):
+            if isinstance(event, Ask):
+                await agent.steer("faster")
+                await event.allow()
+            if isinstance(event, UserMessage):
+                messages.append(event.text)
+        assert messages == ["go", "faster"]
+
+    talk(place, do, version=version)
+
+
 # Agents of others.
 
 

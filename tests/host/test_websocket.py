@@ -12,6 +12,7 @@ import pytest
 
 from engine_process import Engine, Place
 from machine import PATIENCE
+from polylect.dialects.acp.versions import VERSIONS
 from polylect.host import Agent, Ask, EngineDied, HostError, TextDelta, connect
 
 TOKEN = "a-token-that-is-long-enough"
@@ -102,11 +103,12 @@ def remote(place: Place, url: str, **options: Any) -> Agent:
     return connect(url, cwd=place.workspace, token=TOKEN, **options)
 
 
-def test_an_agent_that_listens_is_driven_as_any_other(place: Place) -> None:
-    _, url = listen(place)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_agent_that_listens_is_driven_as_any_other(place: Place, version: str) -> None:
+    _, url = listen(place, "--acp-version", version)
 
     async def do() -> None:
-        async with remote(place, url.removesuffix("/acp")) as agent:
+        async with remote(place, url.removesuffix("/acp"), version=version) as agent:
             assert (await agent.ask("hello")).text == "You said hello."
             session = agent.session
             asks = 0
@@ -115,7 +117,7 @@ def test_an_agent_that_listens_is_driven_as_any_other(place: Place) -> None:
                     asks += 1
                     await event.allow()
             assert (asks, (place.workspace / "a.txt").read_text()) == (1, "a")
-        async with remote(place, url, resume=session, mode="plan") as agent:
+        async with remote(place, url, resume=session, mode="plan", version=version) as agent:
             assert (agent.session, agent.settings["mode"]) == (session, "plan")
             assert (await agent.ask("again")).text == "You said again."
 
@@ -170,14 +172,15 @@ def test_other_machines_need_a_certificate_or_a_flag(place: Place, certificate: 
     assert engine.frame()["url"].startswith("wss://0.0.0.0:")
 
 
-def test_a_lost_network_is_not_noticed(place: Place) -> None:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_lost_network_is_not_noticed(place: Place, version: str) -> None:
     """In the middle of an answer, before a prompt, and with a network that is down for a while."""
-    _, url = listen(place)
+    _, url = listen(place, "--acp-version", version)
 
     async def do() -> None:
         port = int(url.rpartition(":")[2].partition("/")[0])
         network = Network(port)
-        async with remote(place, f"ws://127.0.0.1:{await network.start()}") as agent:
+        async with remote(place, f"ws://127.0.0.1:{await network.start()}", version=version) as agent:
             text = ""
             async for event in agent.prompt("count"):
                 if isinstance(event, TextDelta):

@@ -325,6 +325,19 @@ def test_whole_messages_add_what_the_chunks_did_not_have() -> None:
     ]
 
 
+@pytest.mark.parametrize("early", [False, True])
+def test_a_steer_that_the_agent_repeats_is_told_once(early: bool) -> None:
+    """docs/acp.md, requirement 62: codex repeats it after its answer."""
+    talk, before = running(result=second(_meta={"steering": {"supported": True}}))
+    talk.do(c.Steer("faster", ref="r"))
+    lines = [
+        {"id": talk.request("_session/steering")["id"], "result": {"outcome": "injected"}},
+        update("user_message_chunk", messageId="u2", content=words("faster")),
+    ]
+    talk.receive(*(lines[::-1] if early else lines))
+    assert talk.events[before:] == [e.UserMessage("faster", "steer", **T), e.Reply("r")]
+
+
 # Calls.
 
 

@@ -22,6 +22,8 @@ result of `session/prompt`        `cost` and `steps` of the turn; `failure` if a
                                   message is in `details`
 `session_info_update`             `turn`, around turns that no open prompt of the client began: `{"id", "state":
                                   "started", "cause"}`, `{"id", "state": "ended", "reason", "usage", "failure", ...}`
+`state_update` of version 2       `turn`, as in `session_info_update`; at the end of the turn of a prompt what the
+                                  result of `session/prompt` has in version 1
 `subagent_update`                 `agent`: `{"id", "parent", "call", "name", "background"}` with the first; `progress`:
                                   `{"text", "calls"}`; in the `state` of the last, `summary` and `failed`
 `tool_call` of a sub-agent        `agent`, as above, where the client does not show sub-agents

@@ -179,10 +179,13 @@ class CommandWriter:
                     turn = self._connection.env.new_id()
                     return self._prompt(c.Prompt(turn, command.text, command.attachments, ref=command.ref))
                 failure = Failure("idle", "no turn is running that could be steered; send a prompt", "host")
-            echo = [] if failure or not session.turn else session.place([message])
+            reported = agent.ours or not session.turn  # polylect says itself when the message joins the turn
+            echo = [] if failure or reported else session.place([message])
             return [*echo, *_reply(command, None, failure)]
 
         self._connection.request(method, params, answered)
+        if not agent.ours:
+            session.steers.append(command.text)
         return []
 
     def _cancel(self, command: c.Cancel) -> list[e.Event]:

@@ -63,6 +63,8 @@ class Session:
         """Turns that the host has cancelled and that have not ended."""
         self.cancelled_at = 0
         """When the first of these was cancelled."""
+        self.steers: list[str] = []
+        """Messages that were sent into the running turn. codex repeats them in version 2."""
         self.replay: Literal["", "show", "drop"] = ""
         """Whether the updates that come are of the past, and what is done with them."""
         self._env = env
@@ -131,6 +133,7 @@ class Session:
 
     def _turn_began(self, turn: str) -> None:
         self.turn, self._settled = turn, False
+        self.steers.clear()
         self.reader.turn_began()
         self.usage.turn_began()
 
@@ -183,9 +186,12 @@ class Session:
         return placed
 
     def _is_echo(self, update: Object) -> bool:
-        """Whether a message of the user is the prompt of the running turn, which this end has reported already."""
-        prompt = self.queue.prompt(self.turn)
-        return prompt is not None and block_text(inner(update, "content")) == prompt.text
+        """Whether a message of the user is the prompt of the running turn or a steer, which this end reports itself."""
+        words, prompt = block_text(inner(update, "content")), self.queue.prompt(self.turn)
+        if words in self.steers:
+            self.steers.remove(words)
+            return True
+        return prompt is not None and words == prompt.text
 
     def _own_turn(self, fields: Object) -> list[e.Event]:
         """polylect says that a turn begins or ends that no prompt of this client has begun."""
