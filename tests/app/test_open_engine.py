@@ -228,6 +228,32 @@ def test_servers_are_there_for_the_first_prompt_and_one_that_fails_can_be_waited
     bounded(talk)
 
 
+def is_alive(pid: str) -> bool:
+    return Path("/proc", pid).exists()
+
+
+@pytest.mark.parametrize(("options", "count"), [({}, 1), ({"config": {"mcp": {"share_servers": False}}}, 2)])
+def test_engines_in_one_folder_share_a_server_unless_that_is_switched_off(
+    tmp_path: Path, options: dict[str, Any], count: int
+) -> None:
+    who = [script("several", server="one")]
+    both_answered = asyncio.Barrier(2)
+
+    async def pid() -> str:
+        model = Scripted.in_order({"reply": [{"call": "who"}, "{result}"]})
+        async with open_engine(model, workspace=tmp_path, servers=who, approve=allow_all, **options) as agent:
+            answer = (await agent.ask("go")).text
+            await both_answered.wait()
+            return answer
+
+    async def talk() -> None:
+        pids.update(await asyncio.gather(pid(), pid()))
+        assert [is_alive(one) for one in pids] == [False] * count
+
+    pids: set[str] = set()
+    bounded(talk)
+
+
 def test_a_table_is_a_settings_file_without_the_file(tmp_path: Path) -> None:
     server = script("plain", "Works")
     table = {
