@@ -208,12 +208,21 @@ class Tool(Frame, frozen=True, kw_only=True):
     execution: ToolExecution | None = None
 
 
+class RequestParams(Frame, frozen=True, kw_only=True):
+    """What the parameters of every request may have."""
+
+    meta: Json | None = field(default=None, name="_meta")
+
+
+class PaginatedRequestParams(Frame, frozen=True, kw_only=True):
+    cursor: str | None = None
+
+
 class CallToolRequestParams(Frame, frozen=True, kw_only=True):
     name: str
     arguments: Json | None = None
     input_responses: Json | None = None
     request_state: str | None = None
-    meta: Json | None = field(default=None, name="_meta")
 
 
 class CallToolResult(Frame, frozen=True, kw_only=True):
@@ -255,6 +264,13 @@ class PromptMessage(Frame, frozen=True, kw_only=True):
     content: ContentBlock
 
 
+class GetPromptRequestParams(Frame, frozen=True, kw_only=True):
+    name: str
+    arguments: dict[str, str] | None = None
+    input_responses: Json | None = None
+    request_state: str | None = None
+
+
 class GetPromptResult(Frame, frozen=True, kw_only=True):
     messages: list[PromptMessage]
     description: str | None = None
@@ -279,8 +295,24 @@ class ResourceTemplate(Frame, frozen=True, kw_only=True):
     annotations: Annotations | None = None
 
 
+class ResourceRequestParams(Frame, frozen=True, kw_only=True):
+    uri: str
+
+
+class ReadResourceRequestParams(Frame, frozen=True, kw_only=True):
+    uri: str
+    input_responses: Json | None = None
+    request_state: str | None = None
+
+
 class ReadResourceResult(Frame, frozen=True, kw_only=True):
     contents: list[ResourceContents]
+
+
+class CompleteRequestParams(Frame, frozen=True, kw_only=True):
+    ref: Json
+    argument: Json
+    context: Json | None = None
 
 
 class CompletionValues(Frame, frozen=True, kw_only=True):
@@ -382,6 +414,10 @@ class ProgressNotificationParams(Frame, frozen=True, kw_only=True):
     message: str | None = None
 
 
+class SetLevelRequestParams(Frame, frozen=True, kw_only=True):
+    level: LoggingLevel
+
+
 class LoggingMessageNotificationParams(Frame, frozen=True, kw_only=True):
     level: str = "info"
     logger: str | None = None
@@ -401,6 +437,10 @@ class SubscriptionFilter(Frame, frozen=True, kw_only=True):
     prompts_list_changed: bool | None = None
     resources_list_changed: bool | None = None
     resource_subscriptions: list[str] | None = None
+
+
+class SubscriptionsListenRequestParams(Frame, frozen=True, kw_only=True):
+    notifications: SubscriptionFilter = SubscriptionFilter()
 
 
 class SubscriptionsAcknowledgedNotificationParams(Frame, frozen=True, kw_only=True):
