@@ -110,11 +110,16 @@ class OpenChild:
     ) -> None:
         """Wait until the pipe is ready or the process has ended."""
         ready = asyncio.Event()
+
+        def on_end(_: object) -> None:
+            ready.set()
+
         add(pipe, ready.set)
-        self._process.ended.add_done_callback(lambda _: ready.set())
+        self._process.ended.add_done_callback(on_end)
         try:
             await ready.wait()
         finally:
+            self._process.ended.remove_done_callback(on_end)  # a child that stays is waited for a million times
             if pipe in (
                 self._stdin,
                 self._process.pipes.get("out"),
