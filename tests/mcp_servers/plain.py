@@ -175,6 +175,25 @@ class Lists(Works):
         return {"resources": [{"name": "r", "uri": f"a:{number}"} for number in range(int(self.argument))]}
 
 
+class Notes(Works):
+    """Has notes to be read: `note://all`, and any other by its number. It does not have the one of the number 13."""
+
+    def initialize(self, message: dict[str, Any]) -> Any:
+        return {**super().initialize(message), "capabilities": {"tools": {}, "resources": {}}}
+
+    def resources_list(self, message: dict[str, Any]) -> Any:
+        return {"resources": [{"name": "notes", "uri": "note://all", "mimeType": "text/plain"}]}
+
+    def resources_templates_list(self, message: dict[str, Any]) -> Any:
+        return {"resourceTemplates": [{"name": "note", "uriTemplate": "note://{number}"}]}
+
+    def resources_read(self, message: dict[str, Any]) -> Any:
+        uri = message["params"]["uri"]
+        if uri == "note://13":
+            return self.send({"id": message["id"], "error": {"code": -32002, "message": "Resource not found"}})
+        return {"contents": [{"uri": uri, "text": f"What {uri} says"}, {"uri": uri}, {"uri": uri, "blob": "%%"}]}
+
+
 class Backtracks(Works):
     """Its schemas have a pattern that takes for ever, and its results are made for it."""
 

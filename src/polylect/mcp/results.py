@@ -76,11 +76,6 @@ def prompt_blocks(messages: Sequence[PromptMessage]) -> tuple[Block, ...]:
     return tuple(content)
 
 
-def resource_blocks(contents: Sequence[ResourceContents]) -> list[Text | Image]:
-    """The contents of a resource that was read."""
-    return blocks([EmbeddedResource(resource=one) for one in contents])
-
-
 def _block(part: ContentBlock, room: int) -> Text | Image:
     """`room` is how many bytes an image may still have."""
     match part:

@@ -10,13 +10,20 @@ or takes too long is cancelled at the server too, and its answer is not waited f
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from time import monotonic
 from typing import Any, TypeVar
 
+import msgspec
+
 from polylect.mcp.connection import Connection, RequestRefused, connected
-from polylect.mcp.protocol.frames import CreateMessageRequestParams, CreateMessageResult
+from polylect.mcp.protocol.frames import (
+    CallToolResult,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    EmbeddedResource,
+)
 from polylect.mcp.results import prompt_blocks, tool_return
 from polylect.mcp.sampling import DENIED, Sampler
 from polylect.mcp.server_log import ServerLog
@@ -63,6 +70,7 @@ class ServerSupervisor:
         self.prompts_listed = asyncio.Event()
         """Set when its prompts are known, or cannot be: they are listed only after its tools."""
         self.resources: tuple[Resource, ...] = ()
+        self.has_resources = False
         self.resources_listed = asyncio.Event()
         self._setup = setup
         self._on_change = on_change
@@ -136,6 +144,7 @@ class ServerSupervisor:
         self._version, self._revision = self._connection.version, self._connection.protocol
         offers = self._connection.capabilities
         self._capabilities = tuple(name for name in offers.__struct_fields__ if getattr(offers, name) is not None)
+        self.has_resources = self._connection.capabilities.resources is not None
         self.condition = "ready"
         self._start_finished.set()
         await self._on_change(self)
@@ -211,18 +220,47 @@ class ServerSupervisor:
 
         `session` tells the sessions apart that share this server.
         """
+        return await self._run_call(
+            tool, context, session, lambda connection: connection.call(tool, args, _bounded(context))
+        )
+
+    async def read_resource(self, uri: str, context: ToolContext, session: object = None) -> ToolReturn:
+        """The contents of a resource, as the result of a call."""
+
+        async def read(connection: Connection) -> CallToolResult:
+            contents = await connection.read_resource(uri)
+            return CallToolResult(content=[EmbeddedResource(resource=one) for one in contents])
+
+        return await self._run_call("the resource", context, session, read)
+
+    async def templates(self) -> list[dict[str, Any]]:
+        """The templates of resources, as JSON has them; none if the server does not answer."""
+        try:
+            async with asyncio.timeout(self._setup.connect_timeout):
+                listed = await (await self._connected()).resource_templates()
+                return [msgspec.to_builtins(template) for template in listed]
+        except (ServerFault, TimeoutError):
+            return []
+
+    async def _run_call(
+        self,
+        what: str,
+        context: ToolContext,
+        session: object,
+        start: Callable[[Connection], Coroutine[Any, Any, CallToolResult]],
+    ) -> ToolReturn:
         work: asyncio.Task[Any] | None = None
         try:
             async with asyncio.timeout(self._setup.call_timeout) as deadline:
                 connection = await self._connected()
                 with _ActiveCall(context, deadline, self._active_calls, session):
-                    work = self._start_task(connection.call(tool, args, _bounded(context)))
+                    work = self._start_task(start(connection))
                     return tool_return(await asyncio.shield(work), context)
         except ServerFault as fault:
             return ToolReturn(self._log.redact(f"MCP server {self.server.name}: {fault}", MOST_FAULT), ok=False)
         except TimeoutError:
             late = f"did not answer within {self._setup.call_timeout:g} s, and the call was cancelled"
-            return ToolReturn(f"MCP server {self.server.name}: {tool} {late}", ok=False)
+            return ToolReturn(f"MCP server {self.server.name}: {what} {late}", ok=False)
         finally:
             if work and not work.done():
                 self._given_up.append((session, monotonic()))

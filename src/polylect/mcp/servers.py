@@ -18,6 +18,7 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from polylect.mcp.names import long_name, name_fault, name_for
+from polylect.mcp.resource_tools import RESOURCE_TOOLS, ListMcpResources, ReadMcpResource
 from polylect.mcp.server_supervisor import ServerSupervisor
 from polylect.mcp.shared_servers import SharedServer, SharedServers
 from polylect.mcp.tool import ServerTool
@@ -178,6 +179,7 @@ class Servers:
     def _drop(self, name: str) -> None:
         self._withdraw(name)
         if supervisor := self._supervisors.pop(name, None):
+            self._offer_resource_tools()
             self._stopping.start(supervisor.stop())
             self._change.set()
 
@@ -188,6 +190,7 @@ class Servers:
                 await self._offer(supervisor)
             if self._supervisors.get(name) is not supervisor or supervisor.condition != condition:
                 return  # it was removed meanwhile, or its newer state gets a report of its own
+            self._offer_resource_tools()
             if condition == "ready":
                 self._report(ServerChanged(name, "ready", self._names(name)))
             else:
@@ -205,7 +208,7 @@ class Servers:
         server, name = supervisor.server, supervisor.server.name
         before = self._tool_names.get(name, {})
         bare = not (self._long_names or server.transport == "host" or server.extras.get("long_names"))
-        taken = {*self._tools, *before.values()}
+        taken = {*self._tools, *before.values(), *RESOURCE_TOOLS}
         others = [described for other, described in self._described.items() if other != name]
         room = MOST_LISTED - sum(count for count, _ in others)
         budget = self._setup.search_above_tokens - sum(tokens for _, tokens in others)
@@ -231,6 +234,23 @@ class Servers:
             self._described[name] = (0, 0) if defer else (len(tools), tokens)
             self._tools.update(tools)
             self._tool_names[name] = named
+
+    def _offer_resource_tools(self) -> None:
+        """Have the tools that read resources among the others exactly while a server has some."""
+        if not self._with_resources():
+            for name in RESOURCE_TOOLS:
+                self._tools.pop(name, None)
+        elif RESOURCE_TOOLS[0] not in self._tools:
+            self._tools.update({tool.name: tool(self._with_resources) for tool in (ListMcpResources, ReadMcpResource)})
+
+    def _with_resources(self) -> dict[str, Supervisor]:
+        return {
+            name: one
+            for name, one in self._supervisors.items()
+            if one.condition == "ready"
+            and one.has_resources
+            and not (self._withheld and self._withheld(long_name(name, ReadMcpResource.name)))
+        }
 
     def _withdraw(self, name: str) -> None:
         self._described.pop(name, None)

@@ -12,7 +12,7 @@ running. There is one `SharedServers` for each event loop; `app/serving/mcp_serv
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from time import monotonic
 from typing import Any, Protocol
@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from polylect.mcp.server_config import PRIVATE, WORKSPACE
 from polylect.mcp.server_supervisor import ServerSupervisor
 from polylect.mcp.tool import ListedTool
-from polylect.mcp.values import Condition, PromptCommand, ServerFault, ServerSetup, ServerStatus
+from polylect.mcp.values import Condition, PromptCommand, Resource, ServerFault, ServerSetup, ServerStatus
 from polylect.system.search_paths import entries_outside
 from polylect.system.tasks import TaskSet
 from polylect.vocab.content import Block, Server
@@ -183,6 +183,14 @@ class SharedServer:
     def resources_listed(self) -> asyncio.Event:
         return self._supervisor.resources_listed
 
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        return self._supervisor.resources
+
+    @property
+    def has_resources(self) -> bool:
+        return self._supervisor.has_resources
+
     def status(self, tools: tuple[str, ...]) -> ServerStatus:
         return self._supervisor.status(tools)
 
@@ -193,10 +201,20 @@ class SharedServer:
 
     async def call(self, tool: str, args: dict[str, Any], context: ToolContext) -> ToolReturn:
         """One call, which ends when the session leaves. See `ServerSupervisor.call`."""
+        return await self._until_left(self._supervisor.call(tool, args, context, session=self))
+
+    async def read_resource(self, uri: str, context: ToolContext) -> ToolReturn:
+        return await self._until_left(self._supervisor.read_resource(uri, context, session=self))
+
+    async def templates(self) -> list[dict[str, Any]]:
+        return await self._supervisor.templates()
+
+    async def _until_left(self, call: Coroutine[Any, Any, ToolReturn]) -> ToolReturn:
         removed = ToolReturn(f"MCP server {self.server.name}: {REMOVED}", ok=False)
         if self._left.is_set():
+            call.close()
             return removed
-        work = asyncio.create_task(self._supervisor.call(tool, args, context, session=self))
+        work = asyncio.create_task(call)
         self._calls.add(work)
         try:
             return await work

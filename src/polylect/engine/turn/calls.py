@@ -320,7 +320,7 @@ class Calls:
         outside = tuple(p for p in touched if p not in hidden and not any(is_below(p, root) for root in roots))
         guarded = tuple(p for p in touched if decides_what_runs(p, settings.workspace, roots, self._agent.home))
         unwritable = tuple(path for path in outside if not worker.lets_change(path, roots))
-        named = getattr(tool, "long_name", "")
+        named = _full_name(tool, args)
         proposed = ProposedCall(
             tool.name, tool.category, args, outside, touched, named, guarded, tool.origin, hidden, unwritable
         )
@@ -358,7 +358,7 @@ class Calls:
         else:
             answer = await self._ask_hooks(ask, call) or await self._ask_host(ask)
         if answer.always is not None and answer.always.effect == answer.verdict:
-            agent.rules.add(_in_full(answer.always, tool))
+            agent.rules.add(_in_full(answer.always, tool, call.args))
         return answer
 
     async def _text_before(self, tool: Tool, proposed: ProposedCall) -> str | None:
@@ -526,9 +526,15 @@ class Context:
         return self._calls.spill(text)
 
 
-def _in_full(rule: Rule, tool: Tool) -> Rule:
+def _full_name(tool: Tool, args: dict[str, Any]) -> str:
+    """The name by which rules know a call of a server's tool; empty for other tools. Some depend on the arguments."""
+    by_arguments = getattr(tool, "long_name_for", None)
+    return by_arguments(args) if by_arguments else getattr(tool, "long_name", "")
+
+
+def _in_full(rule: Rule, tool: Tool, args: dict[str, Any]) -> Rule:
     """A rule for a server's tool with the full name: a host that answers knows only the model's name."""
-    named = getattr(tool, "long_name", "")
+    named = _full_name(tool, args)
     return replace(rule, value=named) if named and (rule.kind, rule.value) == ("tool", tool.name) else rule
 
 
