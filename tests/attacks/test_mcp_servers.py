@@ -40,10 +40,12 @@ text = "It says {result}."
 """
 
 
-def test_the_SDK_comes_with_a_plain_install_and_the_extra_can_still_be_named() -> None:
+def test_the_SDK_comes_with_logins_only_and_the_old_extra_can_still_be_named() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    assert [name for name in project["dependencies"] if name.startswith("mcp>=")]
-    assert project["optional-dependencies"]["mcp"] == []
+    assert not [name for name in project["dependencies"] if name.startswith("mcp")]
+    extras = project["optional-dependencies"]
+    assert [name.partition(">")[0] for name in extras["oauth"]] == ["mcp"]
+    assert extras["mcp"] == []
 
 
 @pytest.fixture
