@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from peers.programs import drive, path_with
+from peers.programs import allowed_turn, drive, path_with
 from polylect.host import (
     Agent,
     Ask,
@@ -48,16 +48,6 @@ def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]
     return partial(drive, "wayland-core", tmp_path / "work")
 
 
-async def answered(agent: Agent, prompt: str, **answer: Any) -> list[Event]:
-    """The events of a turn in which everything is allowed."""
-    events = []
-    async for event in agent.prompt(prompt):
-        events.append(event)
-        if isinstance(event, Ask):
-            await event.allow(**answer)
-    return events
-
-
 def only(events: list[Event], kind: type[Any]) -> list[Any]:
     return [event for event in events if isinstance(event, kind)]
 
@@ -73,7 +63,7 @@ def test_turns_have_their_usage_and_a_cost_that_nobody_knows(talk: Callable[...,
 
 def test_what_repeats_a_call_a_result_or_a_notice_is_no_notice(talk: Callable[..., None]) -> None:
     async def calls(agent: Agent) -> None:
-        events = await answered(agent, "run echo one ; say done") + await answered(agent, "say again")
+        events = await allowed_turn(agent, "run echo one ; say done") + await allowed_turn(agent, "say again")
         assert [event.text.split(" ")[0] for event in only(events, Notice)] == ["crash", "No"]
         assert [event.args for event in only(events, ToolCalled)] == [{"command": "echo one"}]
         assert [event.output for event in only(events, ToolFinished)] == ["one\n"]
@@ -85,7 +75,7 @@ def test_modes_and_servers_are_obeyed(talk: Callable[..., None]) -> None:
     async def force(agent: Agent) -> None:
         await agent.add_server(Server("team", command="team"))
         await agent.configure(mode="force")
-        assert only(await answered(agent, "run true ; say done"), Ask) == []
+        assert only(await allowed_turn(agent, "run true ; say done"), Ask) == []
 
     talk(force)
 
@@ -121,7 +111,7 @@ def test_a_mode_that_is_refused_at_the_start_fails_the_start(talk: Callable[...,
 def test_a_path_that_the_launcher_lets_grant_is_granted(talk: Callable[..., None], tmp_path: Path) -> None:
     async def grant(agent: Agent) -> None:
         await agent.send(Grant(rule=Rule("path", str(tmp_path), write=False)))
-        assert only(await answered(agent, f"peek {tmp_path}/outside/a"), Ask) == []
+        assert only(await allowed_turn(agent, f"peek {tmp_path}/outside/a"), Ask) == []
 
     talk(grant, args=["--allow-host-path-grants"])
 
@@ -138,7 +128,7 @@ def test_a_read_outside_the_workspace_says_why_it_asks_and_succeeds(
 
     async def read(agent: Agent) -> None:
         rule = Rule("path", str(tmp_path / "outside")) if always == "rule" else always
-        events = await answered(agent, f"peek {files[0]} ; peek {files[1]} ; say done", always=rule)
+        events = await allowed_turn(agent, f"peek {files[0]} ; peek {files[1]} ; say done", always=rule)
         reasons = [f"it would read {file}, which is outside the workspace" for file in files]
         assert [ask.reason for ask in only(events, Ask)] == reasons[:asks]
         assert [event.output for event in only(events, ToolFinished)] == ["a", "b"]
@@ -149,20 +139,20 @@ def test_a_read_outside_the_workspace_says_why_it_asks_and_succeeds(
 def test_after_a_stop_the_conversation_goes_on_in_a_new_session(talk: Callable[..., None]) -> None:
     async def stop(agent: Agent) -> None:
         session = agent.session
-        await answered(agent, "say The word is plum")
-        await answered(agent, "run true ; say ran", always=True)
+        await allowed_turn(agent, "say The word is plum")
+        await allowed_turn(agent, "run true ; say ran", always=True)
         turn = agent.prompt("wait")
         async for event in turn:
             if isinstance(event, TextDelta):
                 await turn.cancel()
         assert turn.result.reason == "cancelled"
-        events = await answered(agent, "recall")
+        events = await allowed_turn(agent, "recall")
         [text] = [event.text for event in only(events, TextDelta)]
         assert text.startswith(f"{TOLD}User: say The word is plum\n\nAssistant: The word is plum\n\nUser: run true")
         assert text.endswith("User: wait\n\nAssistant: …\n\nrecall")
         assert only(events, Notice)[0].level == "warning"
         assert agent.session != session
-        assert only(await answered(agent, "run true ; say done"), Ask) == [], "what was allowed for good still is"
+        assert only(await allowed_turn(agent, "run true ; say done"), Ask) == [], "what was allowed for good still is"
         assert (await agent.ask("recall")).text.endswith("recall | run true ; say done | recall")
 
     talk(stop)
@@ -195,7 +185,7 @@ def test_a_stop_inside_a_call_whose_result_comes_after_the_next_prompt(talk: Cal
             if isinstance(event, ToolStarted):
                 await turn.cancel()
         assert turn.result.reason == "cancelled"
-        events = await answered(agent, "say on")
+        events = await allowed_turn(agent, "say on")
         assert ([event.text for event in only(events, TextDelta)], only(events, ToolFinished)) == (["on"], [])
 
     talk(stop)

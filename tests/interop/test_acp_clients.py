@@ -142,27 +142,39 @@ def test_a_call_is_denied(tmp_path: Path, connect: Connect) -> None:
     run(tmp_path, MAKE, talk)
 
 
-def test_a_call_is_cancelled_while_it_runs(tmp_path: Path, connect: Connect) -> None:
-    sleepers = Sleepers(Place(tmp_path))
+Sleeping = Callable[[Client, str, asyncio.Task[str]], Awaitable[None]]
+"""What happens in a session while a command runs in its turn."""
+
+
+def run_sleeping(place: Path, connect: Connect, talk: Sleeping) -> None:
+    """After `talk` the command has ended."""
+    sleepers = Sleepers(Place(place))
     sleep = use("c1", "Bash", command=sleepers.command(), description="sleep")
 
-    async def talk(stage: Stage) -> None:
+    async def main(stage: Stage) -> None:
         async with connect(stage, choose("allow_once")) as client:
             session = await opened(client, stage)
             turn = asyncio.create_task(prompt(client, session, "SLEEP"))
             await asyncio.to_thread(sleepers.wait_until_started)
-            with within(1.0):
-                await client.notify("session/cancel", sessionId=session)
-                assert await turn == "cancelled"
+            await talk(client, session, turn)
             await asyncio.to_thread(sleepers.wait_until_gone)
-            assert story(client.updates) == [
-                "tool_call c1 pending",
-                "tool_call_update c1 in_progress",
-                "tool_call_update c1 failed",
-            ]
-            assert await prompt(client, session, "HELLO") == "end_turn"
 
-    run(tmp_path, {"SLEEP": [[sleep]], **HELLO}, talk)
+    run(place, {"SLEEP": [[sleep]], **HELLO}, main)
+
+
+def test_a_call_is_cancelled_while_it_runs(tmp_path: Path, connect: Connect) -> None:
+    async def cancel(client: Client, session: str, turn: asyncio.Task[str]) -> None:
+        with within(1.0):
+            await client.notify("session/cancel", sessionId=session)
+            assert await turn == "cancelled"
+        assert story(client.updates) == [
+            "tool_call c1 pending",
+            "tool_call_update c1 in_progress",
+            "tool_call_update c1 failed",
+        ]
+        assert await prompt(client, session, "HELLO") == "end_turn"
+
+    run_sleeping(tmp_path, connect, cancel)
 
 
 def test_a_question_that_nobody_answers_is_cancelled(tmp_path: Path, connect: Connect) -> None:
@@ -310,19 +322,11 @@ def test_sessions_are_listed_closed_and_deleted(tmp_path: Path, connect: Connect
 
 
 def test_a_session_is_closed_while_it_works(tmp_path: Path, connect: Connect) -> None:
-    sleepers = Sleepers(Place(tmp_path))
-    sleep = use("c1", "Bash", command=sleepers.command(), description="sleep")
+    async def close(client: Client, session: str, turn: asyncio.Task[str]) -> None:
+        await client.request("session/close", sessionId=session)
+        assert await turn == "cancelled"
 
-    async def talk(stage: Stage) -> None:
-        async with connect(stage, choose("allow_once")) as client:
-            session = await opened(client, stage)
-            turn = asyncio.create_task(prompt(client, session, "SLEEP"))
-            await asyncio.to_thread(sleepers.wait_until_started)
-            await client.request("session/close", sessionId=session)
-            assert await turn == "cancelled"
-            await asyncio.to_thread(sleepers.wait_until_gone)
-
-    run(tmp_path, {"SLEEP": [[sleep]]}, talk)
+    run_sleeping(tmp_path, connect, close)
 
 
 def test_a_mode_is_set(tmp_path: Path, connect: Connect) -> None:

@@ -15,6 +15,7 @@ import pytest
 from engine_process import Place, Sleepers, eventually
 from interop.claude_model import REFUSE, REFUSE_KEY, WAIT, Model, Step, text, use
 from machine import PATIENCE
+from peers.programs import allowed_turn
 from polylect.host import Agent, Ask, EngineDied, Event, Server, TextDelta, ToolFinished, ToolStarted, connect
 
 pytestmark = pytest.mark.interop
@@ -50,15 +51,6 @@ def drive(engine: str, script: dict[str, list[Step]], place: Path, conversation:
     asyncio.run(asyncio.wait_for(main(), PATIENCE))
 
 
-async def allowing(agent: Agent, prompt: str, **answer: Any) -> list[Event]:
-    events = []
-    async for event in agent.prompt(prompt):
-        events.append(event)
-        if isinstance(event, Ask):
-            await event.allow(**answer)
-    return events
-
-
 def asks(events: list[Event]) -> int:
     return len([event for event in events if isinstance(event, Ask)])
 
@@ -74,7 +66,7 @@ def test_turns_calls_and_what_is_allowed_for_good(engine: str, tmp_path: Path) -
         results = [await agent.ask("hello"), await agent.ask("hello")]
         assert [result.text for result in results] == ["Hi", "Hi"]
         assert results[0].usage == results[1].usage
-        first, second = [await allowing(agent, "run", always=True) for _ in range(2)]
+        first, second = [await allowed_turn(agent, "run", always=True) for _ in range(2)]
         assert (asks(first), asks(second)) == (1, 0)
         assert ["one" in output for output in outputs(first + second)] == [True, True]
 
@@ -100,10 +92,10 @@ def test_in_the_mode_force_nothing_is_asked(at_start: bool, engine: str, tmp_pat
     async def talk(agent: Agent) -> None:
         if not at_start:
             await agent.configure(mode="force")
-        events = await allowing(agent, "run")
+        events = await allowed_turn(agent, "run")
         assert (asks(events), "one" in outputs(events)[0]) == (0, True)
         await agent.configure(mode="default")
-        assert asks(await allowing(agent, "run")) == 1
+        assert asks(await allowed_turn(agent, "run")) == 1
 
     ran = [[call(engine, "c1", "echo one")], [text("ran")]]
     drive(engine, {"run": ran}, tmp_path, talk, **({"mode": "force"} if at_start else {}))
@@ -112,7 +104,7 @@ def test_in_the_mode_force_nothing_is_asked(at_start: bool, engine: str, tmp_pat
 def test_a_tool_of_a_server_that_was_added(engine: str, tmp_path: Path) -> None:
     async def talk(agent: Agent) -> None:
         await agent.add_server(Server("good", command=sys.executable, args=(SERVER, "Works")))
-        assert ["text" in output for output in outputs(await allowing(agent, "echo"))] == [True]
+        assert ["text" in output for output in outputs(await allowed_turn(agent, "echo"))] == [True]
 
     drive(engine, {"echo": [[use("c1", "echo", text="T")], [text("echoed")]]}, tmp_path, talk)
 

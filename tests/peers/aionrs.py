@@ -13,7 +13,7 @@ import uuid
 from itertools import count
 from pathlib import Path
 
-from peers.model import ModelClient, ServiceError, result_of
+from peers.model import ModelClient, ServiceError
 from peers.peer import Commands, Frame, Memory, Stopped, emit, flag, info, leave, run_command, script
 
 _FLAGS = (
@@ -116,19 +116,14 @@ class Aionrs:
         """Does what the model says. Returns whether the run ends well."""
         messages = [*self._memory.state["messages"], {"role": "user", "content": content}]
         self._memory.save(messages=messages)
-        while True:
-            try:
-                reply = self._model.reply(messages, self._text)
-            except ServiceError as error:
-                self._error(f"Provider error: API error {error}")
-                return False
-            self._memory.spend(reply.usage)
-            messages.append({"role": "assistant", "content": reply.content})
-            if not reply.calls:
-                self._memory.save(messages=messages)
-                return True
-            results = [result_of(call, self._exec(call["input"], call["id"])) for call in reply.calls]
-            messages.append({"role": "user", "content": results})
+        try:
+            for reply in self._model.replies(messages, self._text, self._exec):
+                self._memory.spend(reply.usage)
+        except ServiceError as error:
+            self._error(f"Provider error: API error {error}")
+            return False
+        self._memory.save(messages=messages)
+        return True
 
     def _play(self, parts: list[tuple[str, str]]) -> bool:
         for word, rest in parts:

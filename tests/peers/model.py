@@ -37,6 +37,20 @@ class ModelClient:
         self._commands = commands
         self._during = during
 
+    def replies(
+        self, messages: list[Frame], on_text: Callable[[str], None], run: Callable[[Frame, str], str]
+    ) -> Iterator[Reply]:
+        """Replies until one has no calls. What `run` makes of each call is added to `messages`. Raises ServiceError."""
+        while True:
+            reply = self.reply(messages, on_text)
+            messages.append({"role": "assistant", "content": reply.content})
+            yield reply
+            if not reply.calls:
+                return
+            outputs = [(call["id"], run(call["input"], call["id"])) for call in reply.calls]
+            results = [{"type": "tool_result", "tool_use_id": id, "content": output} for id, output in outputs]
+            messages.append({"role": "user", "content": results})
+
     def reply(self, messages: list[Frame], on_text: Callable[[str], None]) -> Reply:
         """The reply to these messages; its text is also handed to `on_text` as it comes. Raises ServiceError."""
         reply, arguments = Reply([], {}), ""
@@ -84,7 +98,3 @@ class ModelClient:
 
     def _put(self, event: dict[str, Any]) -> None:
         self._commands.put({"type": _EVENT, "event": event})
-
-
-def result_of(call: Frame, output: str) -> Frame:
-    return {"type": "tool_result", "tool_use_id": call["id"], "content": output}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from machine import PATIENCE
-from polylect.host import Agent, connect
+from polylect.host import Agent, Ask, Event, connect
 
 TESTS = Path(__file__).resolve().parents[1]
 MODULES = {"aionrs": "peers.aionrs", "claude": "peers.claude", "wayland-core": "peers.wayland_core"}
@@ -33,3 +33,13 @@ def drive(engine: str, workspace: Path, conversation: Callable[[Agent], Awaitabl
             await conversation(agent)
 
     asyncio.run(asyncio.wait_for(converse(), PATIENCE))
+
+
+async def allowed_turn(agent: Agent, prompt: str, **answer: Any) -> list[Event]:
+    """The events of a turn in which everything is allowed."""
+    events = []
+    async for event in agent.prompt(prompt):
+        events.append(event)
+        if isinstance(event, Ask):
+            await event.allow(**answer)
+    return events

@@ -21,7 +21,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from peers.model import ModelClient, ServiceError, result_of
+from peers.model import ModelClient, ServiceError
 from peers.peer import Commands, Frame, Memory, Stopped, emit, flag, info, leave, run_command, script
 
 _MODES = ("default", "auto_edit", "force")
@@ -223,20 +223,17 @@ class WaylandCore:
         texts, self._context = [*self._context, content], []
         messages = [*self._memory.state["messages"], *({"role": "user", "content": text} for text in texts)]
         self._used = Counter[str]()
-        while True:
-            info(_NO_PRICE, self._msg_id)
-            try:
-                reply = self._model.reply(messages, self._text)
-            except ServiceError as error:
-                self._error(f"Provider error: API error {error}")
-                return False
-            self._used.update(reply.usage)
-            messages.append({"role": "assistant", "content": reply.content})
-            if not reply.calls:
-                self._memory.save(messages=messages)
-                return True
-            results = [result_of(call, self._bash(call["input"], call["id"])) for call in reply.calls]
-            messages.append({"role": "user", "content": results})
+        info(_NO_PRICE, self._msg_id)
+        try:
+            for reply in self._model.replies(messages, self._text, self._bash):
+                self._used.update(reply.usage)
+                if reply.calls:
+                    info(_NO_PRICE, self._msg_id)
+        except ServiceError as error:
+            self._error(f"Provider error: API error {error}")
+            return False
+        self._memory.save(messages=messages)
+        return True
 
     def _fails_at_the_service(self, word: str, rest: str) -> bool:
         """Whether the request of this part fails, for one because the key was dropped before."""
