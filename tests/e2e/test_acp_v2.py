@@ -278,6 +278,8 @@ def test_a_session_is_resumed_with_and_without_its_past_and_forked(place: Place,
     assert {one["sessionId"] for one in listed} == {session, fork}
     assert client.call(8, "session/set_title", sessionId=fork, title="One")["result"] == {"title": "One"}
     assert client.call(9, "session/status", sessionId=fork)["result"] == {"status": "open"}
+    for id, method in enumerate(("session/close", "session/archive", "session/unarchive"), 20):
+        assert client.call(id, method, sessionId=fork)["result"] == {}
     assert client.call(10, "auth/status")["result"] == {"state": "authenticated"}
     error = client.call(7, "session/resume", sessionId="no", cwd=str(place.workspace))["error"]
     assert (error["code"], error["data"]["sessionId"]) == (-32002, "no")

@@ -77,7 +77,8 @@ def test_capabilities_and_logins_have_their_own_shape() -> None:
         "session": {
             "prompt": {"image": {}, "embeddedContext": {}},
             "mcp": {"stdio": {}, "http": {}},
-            **{name: {} for name in ("delete", "additionalDirectories", "fork", "systemPrompt", "status", "title")},
+            **{name: {} for name in ("delete", "additionalDirectories", "fork", "systemPrompt")},
+            **{name: {} for name in ("archive", "status", "title")},
         },
         "auth": {"status": {}},
     }

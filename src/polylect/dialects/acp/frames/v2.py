@@ -67,6 +67,7 @@ class SessionCapabilities(Shape, frozen=True, kw_only=True):
     additional_directories: Empty | None = None
     fork: Empty | None = None
     system_prompt: Empty | None = None
+    archive: Empty | None = None
     status: Empty | None = None
     title: Empty | None = None
 
@@ -316,7 +317,8 @@ CLIENT_REQUESTS: dict[str, tuple[type[Shape], type[Shape]]] = {
     "session/resume": (ResumeSession, SessionOpened),
     "session/fork": (ForkSession, SessionOpened),
     **{f"session/{name}": client.REQUESTS[f"session/{name}"] for name in ("list", "close", "delete", "status")},
-    **{name: client.REQUESTS[name] for name in ("session/set_title", "auth/status", "_session/steering")},
+    **{f"session/{name}": client.REQUESTS[f"session/{name}"] for name in ("set_title", "archive", "unarchive")},
+    **{name: client.REQUESTS[name] for name in ("auth/status", "_session/steering")},
     "session/set_config_option": (SetConfigOption, ConfigOptions),
     "session/prompt": (client.SendPrompt, PromptInserted),
 }
