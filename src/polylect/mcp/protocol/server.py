@@ -12,7 +12,7 @@ else becomes a value, which the program answers in any order:
 For servers that a host offers, and for `polylect mcp serve`.
 """
 
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -26,6 +26,7 @@ from polylect.wire.jsonrpc import Error, Id
 
 _MOST_SUBSCRIPTIONS = 100
 _MOST_LINE = 16 * 1024 * 1024
+_LEVELS = get_args(frames.LoggingLevel)
 _VERSIONS = [one.version for one in REVISIONS]
 _STATELESS = [one.version for one in REVISIONS if not one.handshake]
 
@@ -97,6 +98,8 @@ class ServerCodec:
         """Requests of the client without an answer: the method by the id."""
         self._asked: dict[Id, str] = {}
         """Requests of ours without an answer."""
+        self._log_levels: dict[Id, int] = {}
+        """Of the open requests, those that want log messages (2026-07-28), and from which level on."""
         self._subscriptions: dict[Id, frames.SubscriptionFilter] = {}
         self._last_id = 0
 
@@ -131,6 +134,8 @@ class ServerCodec:
             meta = read(_object(envelope.params), frames.RequestParams).meta or {}
             if frames.PROTOCOL_VERSION in meta:
                 self._apply_meta(meta)
+            elif self.revision and not self.revision.handshake:
+                raise _Refused(jsonrpc.INVALID_PARAMS, f"Invalid params: _meta has no {frames.PROTOCOL_VERSION}")
             return self._handled(id, method, _object(envelope.params), meta)
         except _Refused as refused:
             self._lines.append(jsonrpc.error(id, refused.error))
@@ -159,6 +164,8 @@ class ServerCodec:
                 request = ClientRequest(
                     id, method, read(params, shape), token if isinstance(token, int | str) else None
                 )
+                if stateless and frames.LOG_LEVEL in meta:
+                    self._log_levels[id] = _level(meta[frames.LOG_LEVEL])
                 self._open[id] = method
                 return request
         return None
@@ -216,7 +223,7 @@ class ServerCodec:
         except Malformed:
             return None
         self._subscriptions.pop(id, None)
-        return ClientCancelled(id) if self._open.pop(id, None) else None
+        return ClientCancelled(id) if self._close(id) else None
 
     def _answered(self, envelope: jsonrpc.Envelope) -> ClientAnswer | None:
         id: Any = envelope.id
@@ -234,7 +241,7 @@ class ServerCodec:
 
     def answer(self, id: Id, result: Struct | dict[str, Any]) -> None:
         """Answer a request. A request that was cancelled, or answered before, gets nothing."""
-        method = self._open.pop(id, None)
+        method = self._close(id)
         if method is None:
             return
         fields = result if isinstance(result, dict) else msgspec.to_builtins(result)
@@ -247,8 +254,13 @@ class ServerCodec:
 
     def refuse(self, id: Id, error: Error) -> None:
         """Answer a request with an error."""
-        if self._open.pop(id, None):
+        if self._close(id):
             self._lines.append(jsonrpc.error(id, error))
+
+    def _close(self, id: Id) -> str | None:
+        """The method of a request that is open no more; None if it was not."""
+        self._log_levels.pop(id, None)
+        return self._open.pop(id, None)
 
     def require_input(self, id: Id, requests: dict[str, Any], state: str = "") -> None:
         """Answer a request of 2026-07-28 with what is needed first: requests by keys of ours, and a state to return."""
@@ -271,7 +283,14 @@ class ServerCodec:
         self._lines.append(jsonrpc.notification("notifications/progress", params))
 
     def log(self, level: frames.LoggingLevel, data: Any, logger: str | None = None) -> None:
-        params = frames.LoggingMessageNotificationParams(level=level, data=data, logger=logger)
+        """Send a log message. Clients of 2026-07-28 get it only if an open request of theirs wants that level."""
+        if (
+            self.revision
+            and not self.revision.handshake
+            and not any(wanted <= _level(level) for wanted in self._log_levels.values())
+        ):
+            return
+        params = {"level": level, **({"logger": logger} if logger else {}), "data": data}
         self._lines.append(jsonrpc.notification("notifications/message", params))
 
     def list_changed(self, kind: str) -> None:
@@ -305,6 +324,12 @@ class _Refused(Exception):
     def __init__(self, code: int, text: str, data: Any = UNSET) -> None:
         super().__init__(text)
         self.error = Error(code, text, data)
+
+
+def _level(name: Any) -> int:
+    if name not in _LEVELS:
+        raise _Refused(jsonrpc.INVALID_PARAMS, "Invalid params: there is no such level of logging")
+    return _LEVELS.index(name)
 
 
 def _object(params: Raw) -> Raw:
