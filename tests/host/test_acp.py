@@ -36,6 +36,15 @@ when.step = 1
 say = ["so", { call = "Bash", args = { command = "echo hi" } }]
 
 [[reply]]
+when.prompt = "greet"
+when.step = 1
+say = [{ call = "mcp__host__greet", args = { name = "you" } }]
+
+[[reply]]
+when.prompt = "greet"
+text = "[{outcome}: {result}]"
+
+[[reply]]
 text = "{prompt}"
 """
 
@@ -73,6 +82,32 @@ def small(kind: str, do: Callable[[Agent], Awaitable[None]], **options: Any) -> 
 
 
 # Our own engine.
+
+
+def test_tools_of_the_program_are_called_over_the_connection(place: Place) -> None:
+    def greet(name: str) -> str:
+        """Greets somebody."""
+        return f"Hello, {name}."
+
+    async def do(agent: Agent) -> None:
+        assert agent.can("tools")
+        result = await agent.ask("greet")
+        assert result.text == "[ok: Hello, you.]"
+
+    talk(place, do, tools=[greet], mode="force")
+
+
+def test_tools_of_the_program_are_refused_by_agents_that_do_not_reach_it(place: Place) -> None:
+    async def do(agent: Agent) -> None:
+        raise AssertionError
+
+    with pytest.raises(Unsupported, match="no tools of the host"):
+        small("plain", do, tools=[print_it])
+
+
+def print_it(text: str) -> str:
+    """Prints a text."""
+    return text
 
 
 def test_a_session_gets_a_name(place: Place) -> None:
@@ -135,8 +170,9 @@ def test_what_the_agent_has_is_known_once_it_is_connected(place: Place, version:
             "mode:force",
         )
         assert [word for word in words if not agent.can(word)] == []
-        words = ("tools", "add_server", "shell", "add_context", "rewind")
+        words = ("add_server", "shell", "add_context", "rewind")
         assert [word for word in words if agent.can(word)] == []
+        assert agent.can("tools") == (version == "1")
         await agent.configure(mode="force")
         assert agent.settings["mode"] == "force"
         assert (await agent.state()).mode == "force"

@@ -73,6 +73,10 @@ class HostSide(Codec[Event, Command], Protocol):
     """The host's end: receives events, sends commands."""
 
     @property
+    def reaches_host_servers(self) -> bool:
+        """Whether the engine asks MCP servers inside of the host, which it is told of when its session is opened."""
+
+    @property
     def carries_client_services(self) -> bool:
         """Whether the engine can ask for files and terminals of the host."""
 

@@ -49,6 +49,10 @@ class HostCodec(LineCodec[e.Event]):
     def known(self) -> Mapping[str, Any]:
         return {}
 
+    @property
+    def reaches_host_servers(self) -> bool:
+        return False
+
     def memory(self, *, new_session: bool) -> Mapping[str, Any]:
         return {}
 

@@ -17,7 +17,7 @@ from polylect.host.agent import Agent
 from polylect.host.asks import Policy, allow_all
 from polylect.host.errors import EngineDied, InvalidType, InvalidValue, UnknownName
 from polylect.host.host_hooks import Hooks
-from polylect.host.host_tools import HostTool
+from polylect.host.host_tools import SERVER, HostTool
 from polylect.host.limits import Limits, checked, warn_caller
 from polylect.host.link import Channel, Link, ProcessLink, Tap
 from polylect.host.process import Spawn, spawn
@@ -274,6 +274,8 @@ def _session_options(wire: Dialect, how: dict[str, Any], environment: Mapping[st
         for server in how.pop("servers")
     ]
     how["servers"] = []
+    if how["tools"]:
+        servers.append(Server(SERVER, "host"))
     services: ClientServices | None = how["services"]
     return {"servers": tuple(servers), **(services.offers() if services else {})}
 

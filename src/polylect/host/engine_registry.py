@@ -175,6 +175,7 @@ def _acp_agent(
         "loadSession": "load" in sessions,
         "promptCapabilities": {"image": True, "embeddedContext": True},
         "sessionCapabilities": has,
+        "mcpCapabilities": {"acp": name == "polylect"},
     }
     models = {"currentModelId": "default", "availableModels": [{"modelId": "default", "name": "Default"}]}
     return {

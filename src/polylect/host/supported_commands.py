@@ -82,7 +82,8 @@ def supports(make: Callable[[], HostSide], word: str) -> bool:
     failures = [event.failure for event in codec.send(replace(sample, ref="probe")) if isinstance(event, Reply)]
     # Other failures only say that it is not the time for this command.
     unsupported = any(failure and failure.code in UNSUPPORTED for failure in failures)
-    return not unsupported and (word not in ("tools", "hooks") or bool(codec.data_to_send()))
+    said = bool(codec.data_to_send()) or (word == "tools" and codec.reaches_host_servers)
+    return not unsupported and (word not in ("tools", "hooks") or said)
 
 
 def sample_of(word: str) -> Command:

@@ -129,7 +129,8 @@ class Talk:
         schema = f"v{self.version}"
         if method := message.get("method"):
             if name := (REQUESTS if self.version == "1" else SECOND).get(method):
-                check(schema, name, message["params"])
+                inside = any(server.get("type") == "acp" for server in message["params"].get("mcpServers", ()))
+                check(f"{schema}-unstable" if inside else schema, name, message["params"])
             elif method not in EXTENSIONS:
                 check(f"{schema}-unstable", UNSTABLE[method], message["params"])
         elif "error" in message:

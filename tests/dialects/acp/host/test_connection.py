@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dialects.acp.host.talk import Talk, agent, opened, permission, update, words
+from dialects.acp.host.talk import EVERYTHING, Talk, agent, opened, permission, update, words
 from polylect.dialects.acp.versions import MAX_FRAME
 from polylect.vocab import events as e
 from polylect.vocab.answers import SessionCard
@@ -397,3 +397,19 @@ def test_an_answer_that_is_no_message_ends_the_turn(line: dict[str, Any]) -> Non
     assert isinstance(ended, e.TurnEnded)
     assert ended.reason == "error"
     assert len(talk.sent) == sent
+
+
+def test_a_server_inside_the_host_is_sent_and_asked_only_where_the_agent_reaches_it() -> None:
+    server = Server("mine", "host")
+    question = {"serverId": "mine", "requestId": "7", "method": "tools/list"}
+    told = Talk(servers=[server])
+    told.answer("initialize", agent(capabilities={**EVERYTHING, "mcpCapabilities": {"acp": True}}))
+    assert told.sent[-1]["params"]["mcpServers"] == [{"name": "mine", "type": "acp", "serverId": "mine"}]
+    told.answer("session/new", {"sessionId": "s-1"})
+    [called] = told.receive({"id": 1, "method": "mcp/message", "params": question})
+    message = {"jsonrpc": "2.0", "id": "7", "method": "tools/list"}
+    assert isinstance(called, e.HostCall)
+    assert (called.method, called.params) == ("mcp_message", {"server_name": "mine", "message": message})
+    plain = opened()
+    plain.receive({"id": 1, "method": "mcp/message", "params": question})
+    assert plain.sent[-1]["error"]["code"] == -32601

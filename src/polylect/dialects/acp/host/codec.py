@@ -53,6 +53,10 @@ class HostSide(HostCodec):
 
     carries_client_services = True
 
+    @property
+    def reaches_host_servers(self) -> bool:
+        return self._connection.agent.reaches("host")
+
     def __init__(
         self,
         env: Env,
@@ -76,6 +80,7 @@ class HostSide(HostCodec):
         offers = files if isinstance(files, Mapping) else {"read": files, "write": files}
         self._read_files, self._write_files = bool(offers.get("read")), bool(offers.get("write"))
         self._terminal = terminal
+        self._inside = any(server.transport == "host" for server in servers)
         self._login = login
         self._connection = Connection(env, self._out.append)
         if version == "2":
@@ -259,6 +264,8 @@ class HostSide(HostCodec):
             return self._read_files
         if method == "fs/write_text_file":
             return self._write_files
+        if method == "mcp/message":
+            return self._inside
         return self._terminal or not method.startswith("terminal/")
 
     # The handshake.

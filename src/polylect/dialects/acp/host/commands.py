@@ -252,7 +252,10 @@ class CommandWriter:
         return accepted(command)
 
     def _hello(self, command: c.Hello) -> list[e.Event]:
-        if unsaid := [key for key in command.offers if key not in ("files", "terminal")]:
+        known = ["files", "terminal"]
+        if command.offers.get("servers") and self._connection.agent.reaches("host"):
+            known += ["servers", "tools"]  # the tools are in a server, which the session was opened with
+        if unsaid := [key for key in command.offers if key not in known]:
             raise Refusal(f"ACP has no word for offering {unsaid[0]}: put tools into an MCP server")
         return accepted(command)
 

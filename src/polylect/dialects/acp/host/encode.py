@@ -11,7 +11,7 @@ from polylect.dialects.acp.frames.client import Empty
 from polylect.dialects.acp.frames.content import Shape
 from polylect.dialects.acp.host.prompts import file_uri
 from polylect.dialects.acp.versions import NOT_FOUND
-from polylect.dialects.lenient import Object, objects, text, whole, words
+from polylect.dialects.lenient import Object, inner, objects, text, whole, words
 from polylect.wire import jsonrpc
 
 HOST_CALLS = {
@@ -22,6 +22,7 @@ HOST_CALLS = {
     "terminal/wait_for_exit": "wait_for_terminal_exit",
     "terminal/kill": "kill_terminal",
     "terminal/release": "release_terminal",
+    "mcp/message": "mcp_message",
 }
 """Our names of the requests that a host carries out."""
 _CODES = {
@@ -48,6 +49,10 @@ def host_call_params(method: str, params: Object) -> Object:
                 "cwd": text(params, "cwd"),
                 "limit": _number(params, "outputByteLimit"),
             }
+        case "mcp_message":
+            message = {"jsonrpc": "2.0", "id": text(params, "requestId"), "method": text(params, "method")}
+            inside = {"params": params["params"]} if isinstance(params.get("params"), dict) else {}
+            return {"server_name": text(params, "serverId"), "message": {**message, **inside}}
     return {"terminal": text(params, "terminalId")}
 
 
@@ -78,7 +83,16 @@ def _output(fields: Object) -> shapes.TerminalOutput:
     )
 
 
+def _mcp_answer(fields: Object) -> shapes.McpAnswer:
+    """What a server inside of the host has answered, with the envelope of JSON-RPC or without."""
+    answer = inner(fields, "mcp_response") or fields
+    if isinstance(answer.get("error"), dict):
+        return shapes.McpAnswer(error=answer["error"])
+    return shapes.McpAnswer(result=answer.get("result"))
+
+
 _RESULTS: dict[str, Callable[[Object], Shape]] = {
+    "mcp/message": _mcp_answer,
     "fs/read_text_file": lambda fields: shapes.FileText(content=text(fields, "content")),
     "terminal/create": lambda fields: shapes.TerminalCreated(terminal_id=text(fields, "terminal")),
     "terminal/output": _output,

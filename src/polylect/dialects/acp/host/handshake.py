@@ -54,8 +54,9 @@ class AgentInfo(Struct, frozen=True):
         return self._capabilities("promptCapabilities").get(what) is True
 
     def reaches(self, transport: str) -> bool:
-        """Whether it connects to MCP servers of this transport."""
-        return self._capabilities("mcpCapabilities").get(transport, transport == "stdio") is True
+        """Whether it connects to MCP servers of this transport; `host` is inside of this program."""
+        name = "acp" if transport == "host" else transport
+        return self._capabilities("mcpCapabilities").get(name, name == "stdio") is True
 
     def has(self, what: str) -> bool:
         """Whether it has this capability of sessions: `list`, `resume`, `close`, `delete`, `fork`, `title` ..."""
@@ -183,5 +184,7 @@ def server_entry(server: Server) -> client.McpServer:
     if server.transport == "stdio":
         env = [client.NameValue(name=name, value=value) for name, value in server.env.items()]
         return client.McpServer(name=server.name, command=server.command, args=list(server.args), env=env)
+    if server.transport == "host":
+        return client.McpServer(name=server.name, type="acp", server_id=server.name)
     headers = [client.NameValue(name=name, value=value) for name, value in server.headers.items()]
     return client.McpServer(name=server.name, type=server.transport, url=server.url, headers=headers)
