@@ -94,6 +94,14 @@ def test_only_the_login_imports_the_official_sdk_of_mcp() -> None:
     assert actual == {"mcp/auth/oauth.py"}
 
 
+def test_the_language_of_mcp_does_no_io() -> None:
+    allowed = ("polylect.vocab.", "polylect.wire", "polylect.mcp.protocol", "polylect.mcp.transports.base.")
+    for path in (SRC / "mcp" / "protocol").glob("*.py"):
+        names = [name for _, name in imports(ast.parse(path.read_text()), package_of(path))]
+        assert not [name for name in names if name.split(".")[0] in IMPURE], path
+        assert not [name for name in names if name.startswith("polylect.") and not name.startswith(allowed)], path
+
+
 def test_no_file_is_too_long_to_read() -> None:
     lines = {path: len(path.read_text().splitlines()) for path in MODULES}
     assert {path: count for path, count in lines.items() if count > LONGEST} == {}

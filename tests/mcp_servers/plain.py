@@ -194,6 +194,19 @@ class Notes(Works):
         return {"contents": [{"uri": uri, "text": f"What {uri} says"}, {"uri": uri}, {"uri": uri, "blob": "%%"}]}
 
 
+class NeedsPages(Works):
+    """Refuses its first call until a page was opened, and tells at once that it was."""
+
+    def tools_call(self, message: dict[str, Any]) -> Any:
+        if not hasattr(self, "refused"):
+            self.refused = True
+            page = {"mode": "url", "message": "Log in", "url": "https://a.example/login", "elicitationId": "p1"}
+            error = {"code": -32042, "message": "Log in first", "data": {"elicitations": [page]}}
+            self.send({"id": message["id"], "error": error})
+            return self.send({"method": "notifications/elicitation/complete", "params": {"elicitationId": "p1"}})
+        return super().tools_call(message)
+
+
 class Backtracks(Works):
     """Its schemas have a pattern that takes for ever, and its results are made for it."""
 

@@ -1,9 +1,11 @@
 """A server's question is asked in the plainest form that holds it, and only a whole yes is a yes (A1)."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from doubles_mcp import CallContext, Stage, on_stage, script
 from polylect.mcp.elicit import Action, elicitation_result, form_ask, url_ask
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Option
@@ -64,3 +66,16 @@ def test_a_page_to_open_is_shown_whole_and_has_no_content() -> None:
     assert (ask.kind, ask.args) == ("url", {"url": url})
     assert url in ask.reason
     assert elicitation_result(ask, {}, Answer("", "allow", {"a": 1})) == ("accept", None)
+
+
+@pytest.mark.parametrize(("verdict", "output"), [("allow", '{"a": 1}'), ("deny", "MCP server plain: Log in first")])
+def test_a_call_that_needs_a_page_to_be_opened_is_made_again(tmp_path: Path, verdict: Any, output: str) -> None:
+    async def work(stage: Stage) -> None:
+        stage.servers.add(script("plain", "NeedsPages", server="plain"))
+        await stage.received("plain")
+        context = CallContext(tmp_path, [Answer("", verdict)])
+        assert (await stage.call("echo", {"a": 1}, context)).output == output
+        [question] = context.questions
+        assert (question.kind, question.args) == ("url", {"url": "https://a.example/login"})
+
+    on_stage(tmp_path, work)

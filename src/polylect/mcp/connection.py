@@ -4,13 +4,12 @@
 (`ListedTool`, `PromptCommand`, `Resource`) or the results of `protocol/frames.py`, and raise `ServerFault` with a text
 for people. One task reads what the server sends. Cancelling a method cancels the request at the server.
 
-What the server itself requests (roots, elicitation, sampling, ping) is answered by `_Responder`, whether it comes as a
-request or, from 2026-07-28 on, inside an `input_required` result. Called by `ServerSupervisor`.
+What the server itself requests (roots, elicitation, sampling, ping) is answered by `responder.py`, whether it comes as
+a request or, from 2026-07-28 on, inside an `input_required` result. Called by `ServerSupervisor`.
 """
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -20,12 +19,12 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from polylect import __version__
-from polylect.mcp.elicit import elicitation_result, form_ask, url_ask
 from polylect.mcp.protocol import client, frames
 from polylect.mcp.protocol.client import ClientCodec
 from polylect.mcp.protocol.lenient import Malformed, read_rows
 from polylect.mcp.protocol.param_headers import Path as ArgumentPath
 from polylect.mcp.protocol.param_headers import header_paths, param_headers
+from polylect.mcp.responder import RequestRefused, Responder, Sample
 from polylect.mcp.server_log import ServerLog
 from polylect.mcp.tool import ListedTool
 from polylect.mcp.transports.base import Failed, Outgoing, Transport
@@ -36,7 +35,7 @@ from polylect.system.tasks import TaskSet
 from polylect.vocab.argument_schema import schema_error
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Server
-from polylect.vocab.events import Ask, Notice
+from polylect.vocab.events import Ask
 from polylect.wire import jsonrpc
 from polylect.wire.jsonl import TooLong
 from polylect.wire.jsonrpc import Error, Id
@@ -53,7 +52,7 @@ _MOST_REQUESTS = 100
 """Requests of the server that may be open at the same time."""
 _MOST_ROUNDS = 10
 """How often a server may answer one request with a request for more input."""
-_MOST_INPUTS = 20
+_PAGE_WAIT = 60.0
 _LISTEN_AGAIN = 5
 """How often a stream of notifications that has ended is opened again."""
 _NO_HANDSHAKE = (
@@ -66,18 +65,7 @@ _NO_HANDSHAKE = (
 )
 """With one of these errors to `initialize`, a server may know only the revision that has no handshake."""
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO, "warning": logging.WARNING}
-_UNQUOTED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~/")
-Sample = Callable[[frames.CreateMessageRequestParams], Awaitable[frames.CreateMessageResult]]
 _Progress = Callable[[frames.ProgressNotificationParams], None]
-
-
-class RequestRefused(ServerFault):
-    """The server answered a request with an error, or HTTP refused it with a status."""
-
-    def __init__(self, error: Error, status: int = 0) -> None:
-        super().__init__(error.message)
-        self.error = error
-        self.status = status
 
 
 class _Pending(Struct):
@@ -90,7 +78,7 @@ class _Pending(Struct):
 class Connection:
     """A connection whose handshake is done. `lost` is set once it has ended."""
 
-    def __init__(self, transport: Transport, codec: ClientCodec, log: ServerLog, responder: "_Responder") -> None:
+    def __init__(self, transport: Transport, codec: ClientCodec, log: ServerLog, responder: Responder) -> None:
         self.lost = asyncio.Event()
         self.updated: Callable[[str], None] = lambda uri: None
         """Is called with the address of a resource that has changed, for those that were subscribed to."""
@@ -105,6 +93,8 @@ class Connection:
         self._output_schemas: dict[str, bytes] = {}
         self._marked: dict[str, dict[ArgumentPath, str]] = {}
         """For each tool, the arguments that HTTP sends as headers too."""
+        self._pages_done: dict[str, asyncio.Event] = {}
+        """Pages that the person was asked to open; the server tells when they are done."""
         self._tasks = TaskSet()
         self._reading: asyncio.Task[None] | None = None
 
@@ -294,7 +284,12 @@ class Connection:
         """A request that the server may answer with `input_required`: it is sent again with what is required."""
         more: dict[str, Any] = {}
         for number in range(_MOST_ROUNDS):
-            result = await self._request(method, {**params, **more}, name=name, on_progress=on_progress)
+            try:
+                result = await self._request(method, {**params, **more}, name=name, on_progress=on_progress)
+            except RequestRefused as refused:
+                if number or not await self._pages_opened(refused.error):
+                    raise
+                continue
             if not isinstance(result, frames.InputRequiredResult):
                 return result
             more = {"requestState": result.request_state} if result.request_state is not None else {}
@@ -303,6 +298,27 @@ class Connection:
             else:
                 await asyncio.sleep(0.1 * 2**number)  # the server is busy, and asks to be tried again
         raise ServerFault("the server requires more and more input")
+
+    async def _pages_opened(self, error: Error) -> bool:
+        """Whether the person has agreed to open every page that an error of 2025-11-25 requires.
+
+        Returns when the server has told that they are done there, at the latest after _PAGE_WAIT seconds.
+        """
+        pages = client.required_pages(error)
+        done = {page.elicitation_id: asyncio.Event() for page in pages if page.elicitation_id}
+        self._pages_done.update(done)
+        try:
+            for page in pages:
+                if not await self._responder.is_accepted(page):
+                    return False
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PAGE_WAIT):
+                    for event in done.values():
+                        await event.wait()
+            return bool(pages)
+        finally:
+            for id in done:
+                self._pages_done.pop(id, None)
 
     async def _request(
         self, method: str, params: dict[str, Any], *, name: str = "", on_progress: _Progress | None = None
@@ -396,6 +412,9 @@ class Connection:
                     self._fail(id, ServerFault(ENDED))
             case frames.ResourceUpdatedNotificationParams(uri=uri):
                 self.updated(uri)
+            case frames.ElicitationCompleteNotificationParams(elicitation_id=page):
+                if event := self._pages_done.get(page):
+                    event.set()
 
     # Requests of the server.
 
@@ -467,76 +486,6 @@ class Connection:
             await asyncio.wait((self._reading,))
 
 
-class _Responder:
-    """Answers what a server requires of us."""
-
-    def __init__(
-        self,
-        server: Server,
-        setup: ServerSetup,
-        log: ServerLog,
-        ask: Callable[[Ask], Awaitable[Answer]],
-        on_change: Callable[[str], None],
-        sample: Sample | None,
-    ) -> None:
-        self.on_change = on_change
-        self._server = server
-        self._setup = setup
-        self._log = log
-        self._ask = ask
-        self._sample = sample
-
-    @property
-    def _roots(self) -> dict[str, Any] | None:
-        """What we offer of roots: None if the server's settings say that it is not told of the workspace."""
-        return None if self._server.extras.get("roots") is False else {}
-
-    def capabilities(self) -> frames.ClientCapabilities:
-        elicitation: dict[str, Any] = {"form": {}, "url": {}}
-        sampling: dict[str, Any] | None = {} if self._sample else None
-        return frames.ClientCapabilities(roots=self._roots, elicitation=elicitation, sampling=sampling)
-
-    def notify(self, text: str) -> None:
-        """Show a text to the host."""
-        self._setup.report(Notice(self._log.redact(f"The MCP server {self._server.name} {text}"), "warning"))
-
-    async def result(self, request: client.ServerRequest) -> object:
-        """The result of one request. Raises RequestRefused."""
-        match request.params:
-            case frames.ElicitRequestParams():
-                return await self._elicit(request.params)
-            case frames.CreateMessageRequestParams():
-                if self._sample is None:
-                    raise RequestRefused(Error(jsonrpc.METHOD_NOT_FOUND, "Sampling is not offered"))
-                return await self._sample(request.params)
-            case _ if self._roots is None:
-                raise RequestRefused(Error(jsonrpc.METHOD_NOT_FOUND, "Roots are not offered"))
-            case _:
-                root = frames.Root(uri=_file_uri(self._setup.workspace), name="workspace")
-                return frames.ListRootsResult(roots=[root])
-
-    async def input_responses(self, requests: dict[str, Raw]) -> dict[str, object]:
-        """The results of all requests of an `input_required` result. Raises ServerFault."""
-        if len(requests) > _MOST_INPUTS:
-            raise ServerFault(f"the server requires {len(requests)} inputs at once")
-        try:
-            parsed = {key: client.read_input_request(request) for key, request in requests.items()}
-        except Malformed as error:
-            raise ServerFault(f"the server's answer does not follow the protocol: {error}") from None
-        results = await asyncio.gather(*map(self.result, parsed.values()))
-        return dict(zip(parsed, results, strict=True))
-
-    async def _elicit(self, params: frames.ElicitRequestParams) -> frames.ElicitResult:
-        schema: dict[str, Any] = {}
-        if params.mode == "url":
-            question = url_ask(self._server.name, params.message, params.url or "")
-        else:
-            schema = params.requested_schema or {}
-            question = form_ask(self._server.name, params.message, schema)
-        action, content = elicitation_result(question, schema, await self._ask(question))
-        return msgspec.convert({"action": action, "content": content}, frames.ElicitResult)
-
-
 @asynccontextmanager
 async def connected(
     server: Server,
@@ -551,7 +500,7 @@ async def connected(
     `ask` puts a question to the person; `on_change` gets the name of a list ("tools" ...) that has changed; `sample`
     asks the model and raises RequestRefused. Without it, sampling is not offered.
     """
-    responder = _Responder(server, setup, log, ask, on_change, sample)
+    responder = Responder(server, setup, log, ask, on_change, sample)
     info = frames.Implementation(name="polylect", version=__version__)
     transport = open_transport(server, setup, log)
     connection = Connection(transport, ClientCodec(info, responder.capabilities()), log, responder)
@@ -589,8 +538,3 @@ def _needs_task(tool: frames.Tool) -> bool:
 def _listed(tool: frames.Tool) -> ListedTool:
     output_schema = bytes(tool.output_schema)
     return ListedTool(tool.name, tool.description or "", bytes(tool.input_schema), output_schema)
-
-
-def _file_uri(path: str) -> str:
-    """The address of a file, as `Path.as_uri` makes it; that one needs 3 ms of imports."""
-    return "file://" + "".join(chr(byte) if byte in _UNQUOTED else f"%{byte:02X}" for byte in os.fsencode(path))

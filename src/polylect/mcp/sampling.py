@@ -9,7 +9,6 @@ context that a server wishes for are not used. `ServerSupervisor` creates one `S
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
-from polylect.mcp.connection import RequestRefused
 from polylect.mcp.protocol.frames import (
     CreateMessageRequestParams,
     CreateMessageResult,
@@ -18,6 +17,7 @@ from polylect.mcp.protocol.frames import (
     ToolResultContent,
     ToolUseContent,
 )
+from polylect.mcp.responder import RequestRefused
 from polylect.mcp.results import blocks
 from polylect.vocab.commands import Answer
 from polylect.vocab.content import Message, Text

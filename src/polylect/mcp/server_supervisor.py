@@ -17,13 +17,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from polylect.mcp.connection import Connection, RequestRefused, connected
+from polylect.mcp.connection import Connection, connected
 from polylect.mcp.protocol.frames import (
     CallToolResult,
     CreateMessageRequestParams,
     CreateMessageResult,
     EmbeddedResource,
 )
+from polylect.mcp.responder import RequestRefused
 from polylect.mcp.results import prompt_blocks, tool_return
 from polylect.mcp.sampling import DENIED, Sampler
 from polylect.mcp.server_log import ServerLog

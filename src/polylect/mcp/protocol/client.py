@@ -20,7 +20,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from polylect.mcp.protocol import frames
-from polylect.mcp.protocol.lenient import Malformed, decode, mended, read
+from polylect.mcp.protocol.lenient import Malformed, decode, mended, read, read_entries
 from polylect.mcp.protocol.revisions import NEWEST, NEWEST_WITH_HANDSHAKE, Revision, newest_of, revision
 from polylect.mcp.transports.base import Outgoing
 from polylect.wire import jsonrpc
@@ -30,6 +30,8 @@ from polylect.wire.jsonrpc import Error, Id
 MOST_UNEXPECTED = 1024 * 1024
 """Bytes of a message that is not the result of a request: a notification, a request, an error."""
 _MOST_IN_BATCH = 1000
+_MOST_PAGES = 5
+"""Pages to open that one error may require."""
 _ANSWER = re.compile(rb'\{[^{}\[\]]*?"id"\s*:\s*"?(\d{1,15})"?\s*,\s*"(?:result|error)"')
 """The start of an answer that cannot be read as a whole."""
 _LIST_CHANGED = {f"notifications/{kind}/list_changed": kind for kind in ("tools", "prompts", "resources")}
@@ -303,6 +305,17 @@ def read_input_request(data: Raw) -> ServerRequest:
         raise Malformed(f"the server requires {method[:40]!r}, which is not supported")
     reader = _REQUESTS[method]
     return ServerRequest(None, method, reader(_params(envelope.params)) if reader else None)
+
+
+def required_pages(error: Error) -> list[frames.ElicitRequestParams]:
+    """The pages that a person has to open before a request can be done; none for other errors."""
+    data = error.data if error.code == frames.URL_ELICITATION_REQUIRED and isinstance(error.data, dict) else {}
+    try:
+        listed = msgspec.json.encode(data.get("elicitations", []))
+        rows = read_entries(listed, _shape(frames.ElicitRequestParams), _MOST_PAGES).items
+    except Malformed:
+        return []
+    return [row for row in rows if row.mode == "url" and row.url]
 
 
 def _opened(line: bytes) -> jsonrpc.Envelope:
