@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bridge.test_pairs import bridged, emit
+from bridge.test_pairs import bridged, send
 from engine_process import Place
 from machine import PATIENCE, within
 from polylect.host import Agent, EngineDied, ToolFinished, TurnEnded
@@ -131,7 +131,7 @@ def test_the_report_says_what_was_lost_and_how_often(place: Place, tmp_path: Pat
     report = tmp_path / "report.json"
 
     async def do(agent: Agent) -> bool:
-        events = await emit(agent, "allow", True)
+        events = await send(agent, "allow", True)
         return any(isinstance(event, ToolFinished) for event in events)
 
     assert talk(bridged(place, "aionrs", "polylect", "--loss-report", str(report)), do)

@@ -2,6 +2,8 @@
 
 import asyncio
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +75,7 @@ def direct(place: Place, engine: str) -> Agent:
     return connect(engine, cwd=str(place.workspace), env=place.env, provider="scripted", script=script)
 
 
-async def emit(agent: Agent, prompt: str, allow: bool) -> list[Event]:
+async def send(agent: Agent, prompt: str, allow: bool) -> list[Event]:
     events = []
     async for event in agent.prompt(prompt):
         events.append(event)
@@ -88,20 +90,32 @@ def kinds(events: list[Event]) -> list[str]:
     return [name for index, name in enumerate(names) if not index or names[index - 1] != name]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+async def talk(agent: Agent) -> list[list[Event]]:
+    async with agent:
+        return [await send(agent, prompt, prompt == "allow") for prompt in ("hello", "allow", "deny")]
+
+
+@pytest.fixture(scope="module")
+def without_bridge(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[list[Event]]]:
+    """The same conversation with an engine of this name alone, held once."""
+
+    @cache
+    def run(engine: str) -> list[list[Event]]:
+        place = Place(tmp_path_factory.mktemp("direct"))
+        return asyncio.run(asyncio.wait_for(talk(direct(place, engine)), PATIENCE))
+
+    return run
+
+
 @pytest.mark.parametrize("front", FRONTS)
-def test_a_conversation_goes_across_every_pair(front: str, engine: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_conversation_goes_across_every_pair(
+    engine: str, front: str, tmp_path: Path, without_bridge: Callable[[str], list[list[Event]]]
+) -> None:
     """A plain turn, a call that is allowed and one that is denied: the same as without a bridge, less the fates."""
     place = Place(tmp_path)
-
-    async def main() -> tuple[list[list[Event]], list[list[Event]]]:
-        async def talk(agent: Agent) -> list[list[Event]]:
-            async with agent:
-                return [await emit(agent, prompt, prompt == "allow") for prompt in ("hello", "allow", "deny")]
-
-        return await talk(direct(place, engine)), await talk(bridged(place, front, engine))
-
-    expected, received = asyncio.run(asyncio.wait_for(main(), PATIENCE * 2))
+    expected = without_bridge(engine)
+    received = asyncio.run(asyncio.wait_for(talk(bridged(place, front, engine)), PATIENCE))
     for before, after in zip(expected, received, strict=True):
         ended_before, ended = before[-1], after[-1]
         assert isinstance(ended, TurnEnded)
