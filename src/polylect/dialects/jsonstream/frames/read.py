@@ -8,16 +8,18 @@ from typing import Any
 
 import msgspec
 
-from polylect.dialects.jsonstream.frames.base import Frame
+from polylect.dialects.jsonstream.frames.base import Frame, TextDelta
 from polylect.dialects.jsonstream.frames.table import COMMANDS, EVENTS
 from polylect.dialects.jsonstream.ready import capabilities
 from polylect.dialects.jsonstream.undocumented_commands import UNDOCUMENTED_COMMANDS
 from polylect.dialects.jsonstream.versions import FLAGS, TEXT_KEY, VERSIONS
 from polylect.vocab.json_words import misfit
-from polylect.wire.jsonl import TooLong, parse
+from polylect.wire.jsonl import TooLong, dump, parse
 
 _NEWEST = VERSIONS[0]
 _COMMANDS = {**COMMANDS, _NEWEST: COMMANDS[_NEWEST] | UNDOCUMENTED_COMMANDS}
+_TEXT = b'{"type":"text_delta"'
+_decode_text = msgspec.json.Decoder(TextDelta).decode
 _NOTHING_OFFERED = capabilities(_NEWEST, approval=False, modes=("default",))
 
 
@@ -46,7 +48,18 @@ def read_command(line: bytes | TooLong, version: str) -> Received:
 def read_event(line: bytes | TooLong) -> Received:
     """Reads an event of either version. The version that engines state is not used: aionrs and wayland-core state the
     version of the program."""
+    if isinstance(line, bytes) and line.startswith(_TEXT) and (frame := _text(line)):
+        return frame, {}
     return _read(line, EVENTS[_NEWEST], "")
+
+
+def _text(line: bytes) -> TextDelta | None:
+    """The most frequent event, in a third of the time: only as our own encoder writes it, so that nothing is missed."""
+    try:
+        frame: TextDelta = _decode_text(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return frame if dump(frame) == line + b"\n" else None
 
 
 def read_inner(fields: dict[str, Any]) -> Received:

@@ -147,7 +147,10 @@ class HostSide(HostCodec):
                 return self._malformed(raw, why)
             case frame, fields:
                 self.outcomes["known"] += 1
-                events = self._follow(self._reader.read(frame, fields))
+                read = self._reader.read(frame, fields)
+                if type(frame) is shapes.TextDelta and len(read) == 1 and not self._confirmations:
+                    return self._completer.add(read[0])  # the most frequent one; nothing follows from it
+                events = self._follow(read)
                 return self._complete(chain(self._confirmed(frame), events) if self._confirmations else events)
 
     def _confirmed(self, frame: shapes.Frame) -> list[e.Event]:
