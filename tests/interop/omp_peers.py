@@ -52,6 +52,7 @@ class Model:
 
     def __init__(self) -> None:
         self.failures = 0
+        self.requests: list[dict[str, Any]] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _service(self))
         self._server.daemon_threads = True
         Thread(target=self._server.serve_forever, daemon=True).start()
@@ -65,6 +66,7 @@ class Model:
         self._server.server_close()
 
     def reply(self, request: dict[str, Any]) -> Iterator[MessageAdded]:
+        self.requests.append(request)
         expected = _last_line(request["messages"][-1]["content"])
         if expected.startswith("run: "):
             args = {"command": expected.removeprefix("run: ")}

@@ -187,7 +187,7 @@ def test_a_second_prompt_waits_and_one_that_interrupts_does_not(talk: Talk) -> N
     talk(conversation)
 
 
-def test_a_steer_joins_the_running_turn(talk: Talk, tmp_path: Path) -> None:
+def test_a_steer_joins_the_running_turn(talk: Talk, model: Model, tmp_path: Path) -> None:
     go = tmp_path / "go"
     expected = f"run: until [ -e '{go}' ]; do sleep 0.05; done; echo x"
 
@@ -200,7 +200,7 @@ def test_a_steer_joins_the_running_turn(talk: Talk, tmp_path: Path) -> None:
         messages = [event for event in of(agent.received, UserMessage) if event.turn == "steered"]
         joined = [(event.text, event.origin) for event in messages if event.origin != "engine"]
         assert joined == [(expected, "prompt"), ("faster", "steer")]
-        assert Text("you said faster") in [event.block for event in of(agent.received, BlockEnded)]
+        assert "faster" in str(model.requests[-1]["messages"]), "omp 18 may tell it of the command's end after that"
         assert len([event for event in of(agent.received, TurnStarted) if event.turn == "steered"]) == 1
 
     talk(conversation)
