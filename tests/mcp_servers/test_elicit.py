@@ -70,6 +70,8 @@ def test_a_page_to_open_is_shown_whole_and_has_no_content() -> None:
 
 @pytest.mark.parametrize(("verdict", "output"), [("allow", '{"a": 1}'), ("deny", "MCP server plain: Log in first")])
 def test_a_call_that_needs_a_page_to_be_opened_is_made_again(tmp_path: Path, verdict: Any, output: str) -> None:
+    """Requirement 71."""
+
     async def work(stage: Stage) -> None:
         stage.servers.add(script("plain", "NeedsPages", server="plain"))
         await stage.received("plain")
