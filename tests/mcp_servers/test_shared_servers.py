@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -256,7 +257,7 @@ def test_a_server_that_failed_is_tried_again_by_the_next_session(tmp_path: Path)
         for stage in (one, two):
             stage.servers.add(Server("one", command=str(path)))
             assert (await stage.received("one")).status == ("failed" if stage is one else "ready")
-            path.write_text(f"#!/bin/sh\nexec {' '.join((several().command, *several().args))}\n")
+            path.write_text(f"#!/bin/sh\nexec {shlex.join((several().command, *several().args))}\n")
             path.chmod(0o755)
 
     sharing(tmp_path, work)

@@ -1,5 +1,6 @@
 """`polylect mcp login` with a real authorization server and a browser that is a command."""
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from mcp_servers.oauth_double import oauth_double
 
 pytest.importorskip("mcp")
 
-BROWSER = f"{sys.executable} -c 'import sys, urllib.request; urllib.request.urlopen(sys.argv[1])' %s"
+BROWSER = f"{shlex.quote(sys.executable)} -c 'import sys, urllib.request; urllib.request.urlopen(sys.argv[1])' %s"
 
 
 def test_a_login_in_a_browser_makes_the_server_usable(tmp_path: Path) -> None:

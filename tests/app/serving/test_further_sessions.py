@@ -164,7 +164,7 @@ def test_the_end_of_input_waits_for_all_of_them(place: Place) -> None:
 def test_further_sessions_in_one_folder_share_their_servers(place: Place, setting: str, processes: int) -> None:
     """The first session has its own."""
     started = place.folder / "started"
-    command = f"echo $$ >> {started}; exec {sys.executable} {PLAIN} Works"
+    command = f'echo $$ >> {started}; exec "{sys.executable}" "{PLAIN}" Works'
     place.configure(f"{setting}[mcp.servers.one]\ncommand = 'sh'\nargs = ['-c', '{command}']\n")
     native = Native(place, ECHO)
     native.until(type="server_changed")
