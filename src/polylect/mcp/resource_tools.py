@@ -5,6 +5,7 @@ rules it counts as a call of that server's tool (`mcp__shop__ReadMcpResource`), 
 what is read from it too.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -19,8 +20,8 @@ from polylect.wire.cut_text import cut_middle
 RESOURCE_TOOLS = LIST, READ = "ListMcpResources", "ReadMcpResource"
 _MOST = 50_000
 _LIST_TEXT = """\
-Lists what MCP servers offer to be read, as JSON: the server, the uri, and a description. With the name of a server, \
-its templates too: a uriTemplate has parts in braces that you fill in. Read one with ReadMcpResource."""
+Lists what an MCP server offers to be read, as JSON: the server, the uri, and a description. A uriTemplate has parts \
+in braces that you fill in. Read one with ReadMcpResource. Without a server, it names those that have resources."""
 _READ_TEXT = "Reads a resource of an MCP server: a document, a record, an image. ListMcpResources tells what there is."
 _SERVER = {"type": "string", "description": "The name of the server."}
 _URI = {"type": "string", "description": "The uri of the resource, as it is listed."}
@@ -31,7 +32,11 @@ class ResourceServer(Protocol):
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """The resources that it lists."""
+        """The resources that it lists, once `resources_listed` is set."""
+
+    @property
+    def resources_listed(self) -> asyncio.Event:
+        """Set when they are known, or cannot be."""
 
     async def templates(self) -> list[dict[str, Any]]:
         """The templates that it lists, as JSON has them; none if it cannot say."""
@@ -66,7 +71,7 @@ class _ResourceTool:
 
 
 class ListMcpResources(_ResourceTool):
-    """Lists the resources of one server, or of all."""
+    """Lists the resources of one server. Without one it names only servers, because rules are about servers."""
 
     name = LIST
     spec = ToolSpec(LIST, _LIST_TEXT, {"type": "object", "properties": {"server": _SERVER}})
@@ -76,15 +81,14 @@ class ListMcpResources(_ResourceTool):
 
     async def run(self, args: dict[str, Any], context: ToolContext) -> ToolReturn:
         servers = self._servers()
-        wanted = args.get("server")
-        if wanted and wanted not in servers:
-            return self._unknown(wanted)
-        rows: list[dict[str, Any]] = []
-        for name, server in servers.items():
-            if wanted in (None, "", name):
-                rows += [{"server": name, **_row(resource)} for resource in server.resources]
-            if wanted == name:  # a rule about this server has let the call pass
-                rows += [{"server": name, **template} for template in await server.templates()]
+        name = str(args.get("server") or "")
+        if not name:
+            return ToolReturn(f"Servers that have resources: {', '.join(servers)}. Call it with one of them as server.")
+        if (server := servers.get(name)) is None:
+            return self._unknown(name)
+        await server.resources_listed.wait()
+        rows = [{"server": name, **_row(resource)} for resource in server.resources]
+        rows += [{"server": name, **template} for template in await server.templates()]
         text = "\n".join(msgspec.json.encode(row).decode() for row in rows) or "There are no resources."
         return ToolReturn(cut_middle(text, _MOST, context.spill(text) if len(text) > _MOST else ""))
 

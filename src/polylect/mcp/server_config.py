@@ -53,6 +53,10 @@ WORKSPACE, PRIVATE = "workspace", "private"
 _VARIABLE = r"\$\{(\w+)(?::-([^}]*))?\}"
 
 
+_HEADER_CHARACTERS = frozenset("!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+_WORDS = {str: "a text", list: "a list of texts", dict: "a table of texts", bool: "true or false", int: "a number"}
+
+
 class ServerConfigError(ValueError):
     """A setting of a server is wrong. The text names it and says what to change."""
 
@@ -91,8 +95,8 @@ def _fields(name: str, settings: Any, env: Mapping[str, str]) -> dict[str, Any]:
     if not settings.get(needed):
         raise ServerConfigError(f"{place} has the transport {word} and needs a {needed}")
     filled = {key: _with_variables(f"{place}.{key}", value, env) for key, value in settings.items()}
-    if transport != "stdio" and not filled["url"].startswith(("http://", "https://")):
-        raise ServerConfigError(f"{place}.url has to begin with http:// or https://")
+    if transport != "stdio":
+        _check_address(place, filled["url"], filled.get("headers", {}))
     if unknown := [key for key in filled.get("oauth", {}) if key not in _OAUTH]:
         raise ServerConfigError(f"{place}.oauth has no setting {unknown[0]}; there are {', '.join(_OAUTH)}")
     cwd = filled.get("cwd", WORKSPACE)
@@ -115,10 +119,21 @@ def _check(place: str, settings: dict[str, Any]) -> None:
         if key not in _TYPES:
             raise ServerConfigError(f"{place} has no setting {key}; there are {', '.join(_TYPES)}")
         if not isinstance(value, _TYPES[key]):
-            raise ServerConfigError(f"{place}.{key} takes a {_TYPES[key].__name__}, not {value!r}")
+            raise ServerConfigError(f"{place}.{key} has to be {_WORDS[_TYPES[key]]}")  # its value may be a key
         items = list(value.values()) if isinstance(value, dict) else value
         if isinstance(items, list) and not all(isinstance(item, str) for item in items):
             raise ServerConfigError(f"{place}.{key} takes strings only")
+
+
+def _check_address(place: str, url: str, headers: Mapping[str, str]) -> None:
+    if not url.startswith(("http://", "https://")):
+        raise ServerConfigError(f"{place}.url has to begin with http:// or https://")
+    host = url.partition("://")[2].partition("/")[0]
+    if host.count("[") != host.count("]"):
+        raise ServerConfigError(f"{place}.url has a bracket too many or too few in its host, as in http://[::1]:80/")
+    for name in headers:
+        if not name or set(name) - _HEADER_CHARACTERS:
+            raise ServerConfigError(f"{place}.headers: a header cannot be named {name!r}")
 
 
 def _with_variables(place: str, value: Any, env: Mapping[str, str]) -> Any:
