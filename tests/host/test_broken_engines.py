@@ -11,6 +11,8 @@ from engine_process import eventually
 from machine import PATIENCE, within
 from polylect.host import EngineDied, HostError, Limits, TimedOut, TurnStarted, connect
 
+pytestmark = pytest.mark.long
+
 BROKEN = Path(__file__).with_name("broken_engine.py")
 DIALECTS = ("jsonstream", "omp", "claude")
 FAULTS: dict[str, tuple[type[HostError], str]] = {

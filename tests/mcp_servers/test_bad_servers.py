@@ -19,6 +19,8 @@ from polylect.vocab.content import Server
 from polylect.vocab.events import Ask, ServerChanged
 from polylect.vocab.ports import ToolReturn
 
+pytestmark = pytest.mark.long
+
 _numbers = count(os.getpid() * 1000 + 700)
 
 

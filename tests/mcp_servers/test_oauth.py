@@ -33,6 +33,8 @@ pytest.importorskip("mcp")
 
 from polylect.mcp.auth.oauth import LoginError, login, logout
 
+pytestmark = pytest.mark.long
+
 
 def browse(url: str) -> bool:
     """Follows redirects, as a browser does with a user who is logged in everywhere."""

@@ -14,6 +14,8 @@ from engine_process import Outcome, Place
 from machine import PATIENCE
 from mcp_servers.oauth_double import oauth_double
 
+pytestmark = pytest.mark.long
+
 PLAIN = Path(__file__).parents[2] / "mcp_servers" / "plain.py"
 
 
