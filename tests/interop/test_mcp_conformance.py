@@ -8,6 +8,7 @@ this test until the table says so.
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -53,7 +54,7 @@ def scenarios(side: str) -> set[str]:
 
 def failures(scenario: str, folder: Path) -> list[str]:
     """Run a scenario. Returns the checks that failed, and what the client said if it failed itself."""
-    client = f"{sys.executable} {HERE / 'mcp_conformance_client.py'}"
+    client = shlex.join([sys.executable, str(HERE / "mcp_conformance_client.py")])
     out = folder / scenario.replace("/", "-")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     words = ("client", "--command", client, "--scenario", scenario, "--output-dir", str(out))
