@@ -83,6 +83,7 @@ DIFFERENCES = [
         always=False,
     ),
     Difference(("claude",), CALLS, "~ReplyEnded", "it may ask while the model still talks", always=False),
+    Difference(("claude-acp",), CALLS, "~Ask", "it may ask while the model still talks", always=False),
     Difference(("claude",), ("resume",), "+CostChanged", "it is asked what the session had cost", always=False),
     Difference(OMP, CALLS, "+BlockEnded ToolCall", "the arguments of a call have an end of their own"),
     Difference(("polylect",), ("settings",), "+SettingChanged", "its folder, tools, agents and commands are told"),

@@ -81,7 +81,7 @@ def test_the_host_of_the_tutorial_drives_it(engine: str, tmp_path: Path) -> None
 async def run(engine: str, work: Path, env: dict[str, str], *args: str) -> str:
     """What the host prints, and what it says on stderr. To each question the answer is yes."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "host.py", *args, "--engine", engine, "--real"),
+        *(sys.executable, "-W", "ignore:pi never asks", "host.py", *args, "--engine", engine, "--real"),
         cwd=work,
         env=env,
         stdin=asyncio.subprocess.PIPE,
