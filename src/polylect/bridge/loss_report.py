@@ -40,9 +40,11 @@ class LossReport:
         if not any(self._counts.values()):
             return []
         head = f"bridge from {self._front} to {self._engine}: not everything got across"
-        kinds = (("command", "commands refused"), ("event", "events not shown"))
-        rows = [f"  {title}: {_named(self._counts[kind])}" for kind, title in kinds if self._counts[kind]]  # type: ignore[index]
-        return [head, *rows]
+        titles: dict[Direction, str] = {"command": "commands refused", "event": "events not shown"}
+        return [
+            head,
+            *(f"  {title}: {_named(self._counts[kind])}" for kind, title in titles.items() if self._counts[kind]),
+        ]
 
     def to_json(self) -> bytes:
         """The whole report."""

@@ -465,8 +465,8 @@ class Connection:
         self._codec.discovered(answer)
         offers = self._codec.server_capabilities
         kinds = [kind for kind in ("tools", "prompts", "resources") if getattr(offers, kind)]
-        if wanted := {f"{kind}ListChanged": True for kind in kinds if getattr(offers, kind).list_changed}:
-            self._tasks.start(self._listen(wanted))
+        if subscriptions := {f"{kind}ListChanged": True for kind in kinds if getattr(offers, kind).list_changed}:
+            self._tasks.start(self._listen(subscriptions))
 
     async def _listen(self, notifications: dict[str, Any]) -> None:
         """From 2026-07-28 on, a server sends notifications only to clients that listen for them."""

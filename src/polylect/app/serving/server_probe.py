@@ -177,8 +177,8 @@ class Probe:
                 self.servers.add(one.server)
         while self.servers.starting():
             await self.servers.wait_for_change(self._settings.connect_timeout)
-        found = {status.name: status for status in self.servers.status()}
-        return [self._report_of(one, found.get(one.name)) for one in chosen]
+        statuses = {status.name: status for status in self.servers.status()}
+        return [self._report_of(one, statuses.get(one.name)) for one in chosen]
 
     async def complete(self, report: ServerReport) -> ServerReport:
         """The same report with prompts and resources, which a server lists only after its tools."""

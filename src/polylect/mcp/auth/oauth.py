@@ -282,16 +282,17 @@ class _Flow:
         dropped = _DROPPED | {_VERSION} if own else _DROPPED
         headers = {name: value for name, value in request.headers.items() if name.lower() not in dropped}
         with await self._client.request(request.method, url, headers, request.read(), redirects=_REDIRECTS) as answer:
-            wanted = not own or answer.status >= 400  # what an MCP server answers to a client it knows may not end
-            body = await answer.read(_MOST_BODY, _IDLE_TIMEOUT) if wanted else b""
-            if not wanted:
+            reads_body = not own or answer.status >= 400  # what an MCP server answers to a client it knows may not end
+            body = await answer.read(_MOST_BODY, _IDLE_TIMEOUT) if reads_body else b""
+            if not reads_body:
                 answer.close()
         if "/.well-known/" in url:
             self._documents += _objects(body)
-        kept = {name: value for name, value in answer.headers.items() if name not in _DROPPED}
+        response_headers = {name: value for name, value in answer.headers.items() if name not in _DROPPED}
         if own and self._scope:  # the first scope that the SDK finds in this header is the one it asks for
-            kept["www-authenticate"] = f'Bearer scope="{self._scope}", {kept.get("www-authenticate", "")}'
-        return httpx2.Response(answer.status, headers=kept, content=body, request=request)
+            challenge = response_headers.get("www-authenticate", "")
+            response_headers["www-authenticate"] = f'Bearer scope="{self._scope}", {challenge}'
+        return httpx2.Response(answer.status, headers=response_headers, content=body, request=request)
 
     async def _redirect(self, url: str) -> None:
         """The SDK has made the address at which the user logs in."""

@@ -183,8 +183,8 @@ class ServerCodec:
 
     def _initialize(self, id: Id, params: frames.InitializeRequestParams) -> None:
         """Agree on the version of the client if we speak it; else name our newest, and the client decides."""
-        wanted = revision(params.protocol_version)
-        self.revision = wanted if wanted and wanted.handshake else NEWEST_WITH_HANDSHAKE
+        requested = revision(params.protocol_version)
+        self.revision = requested if requested and requested.handshake else NEWEST_WITH_HANDSHAKE
         self.client_info, self.client_capabilities = params.client_info, params.capabilities
         result = frames.InitializeResult(
             protocol_version=self.revision.version,

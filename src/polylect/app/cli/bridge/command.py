@@ -116,8 +116,8 @@ def front_options(front: str, words: list[str], env: dict[str, str]) -> Options:
     dialect = _DIALECTS[front]
     wire = plug.load(f"dialects.{dialect}", "start")
     form = _FORMS.get(front, [])
-    given = words if not form or any(word.startswith("--output-format") for word in words) else [*form, *words]
-    options = wire.options(given, front, env)
+    complete = words if not form or any(word.startswith("--output-format") for word in words) else [*form, *words]
+    options = wire.options(complete, front, env)
     wire.prepare(options)
     return {**options, "dialect": dialect}
 

@@ -132,10 +132,10 @@ class Requests:
         """What is wrong in the params counts as absent, but for the version, which is required."""
         fields = params if isinstance(params, dict) else {}
         version = {name: value for name, value in fields.items() if name == "protocolVersion"}
-        asked = _convert(version, shapes.Initialize).protocol_version
+        requested_version = _convert(version, shapes.Initialize).protocol_version
         self._connection.client = client = read_client(fields)
         if self._newest > 1:
-            client = self._negotiate(asked)
+            client = self._negotiate(requested_version)
         self._initialized = True
         methods = tuple(method for method in self._auth if method.type is UNSET or client.login)
         self._connection.auth_methods = methods

@@ -211,8 +211,8 @@ class SecondVersion:
     def _chunk(self, session: _Session, kind: str, update: Object) -> list[Object]:
         id = text(update, "messageId")
         session.texts.setdefault((kind, id), []).append(block_text(inner(update, "content")))
-        asked = kind == "user_message_chunk" and session.prompt is not None
-        if not asked or session.message not in (None, id) or inner(inner(update, "_meta"), KEY):
+        is_prompt = kind == "user_message_chunk" and session.prompt is not None
+        if not is_prompt or session.message not in (None, id) or inner(inner(update, "_meta"), KEY):
             return [update]
         session.ended = None  # what ended before our prompt became a message was something else
         return []

@@ -121,10 +121,10 @@ class Dialogs:
     def holds(self, started: e.ToolStarted) -> bool:
         """Whether this start has to wait for an ask or its answer, or never comes: omp reports it before it waits, also
         of a call that is denied."""
-        asked = any(ask.call == started.call for ask in self.open.values())
-        if not asked and self.may_follow_starts and started.call not in self._asked:
+        has_ask = any(ask.call == started.call for ask in self.open.values())
+        if not has_ask and self.may_follow_starts and started.call not in self._asked:
             self._unasked[started.call] = self._now() + _START_MS
-        if asked or started.call in self._unasked:
+        if has_ask or started.call in self._unasked:
             self._held[started.call] = started
             return True
         return started.call in self.denied
